@@ -1,0 +1,274 @@
+"""The frozen model of a spec: what was written, where, and the tree it parses to.
+
+A declaration whose text could not be read has `node` None (or the field itself is None) and a
+finding in `OpSpec.faults`; consumers skip what depends on it. The model decides nothing: solving
+order, branches and effects belong to `signature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from tileops._core.lang.kinds import Kind, ParamType
+from tileops._core.lang.nodes import Expr, Shape
+
+N = TypeVar("N")
+
+
+class Finding(NamedTuple):
+    """One fault or remark; `message` starts with the check's number, `[V27]`."""
+
+    op: str
+    field: str
+    level: Literal["error", "advisory"]
+    message: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in a file, or in a mapping given by running code (`line` 0)."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True)
+class Declaration(Generic[N]):
+    """One declared text: its field path, the text verbatim, its tree and its place."""
+
+    path: str
+    text: str
+    node: N | None
+    location: Location
+
+
+@dataclass(frozen=True)
+class Index:
+    """A `forall` entry; `kind` is None when unreadable, `is_sequence` marks `Seq[Int]`."""
+
+    name: str
+    kind: Kind | None
+    declaration: Declaration[Kind]
+    is_sequence: bool = False
+
+
+@dataclass(frozen=True)
+class Param:
+    """An ordinary constructor parameter."""
+
+    name: str
+    type: Declaration[ParamType]
+    has_default: bool
+    default: Any
+    kw_only: bool
+    location: Location
+
+
+@dataclass(frozen=True)
+class TensorInput:
+    """A call-time tensor (`role` "input") or a construction-time tensor (`role` "param").
+
+    `optional` and `mutated` are literal booleans or conditions. `kw_only` is for role "param".
+    """
+
+    name: str
+    role: Literal["input", "param"]
+    dtype: Declaration[Expr]
+    shape: Declaration[Shape]
+    optional: bool | Declaration[Expr]
+    mutated: bool | Declaration[Expr]
+    write_only: bool
+    contiguous: bool
+    on_cpu: bool
+    values: Declaration[Expr] | None
+    requires: tuple[Declaration[Expr], ...]
+    kw_only: bool
+    location: Location
+
+
+@dataclass(frozen=True)
+class TensorOutput:
+    """A result; `nullable` is its presence condition, `alias` an input name."""
+
+    name: str
+    dtype: Declaration[Expr]
+    shape: Declaration[Shape]
+    contiguous: bool
+    nullable: Declaration[Expr] | None
+    buffered: bool
+    alias: str | None
+    location: Location
+
+
+@dataclass(frozen=True)
+class AdtPattern:
+    """`{ctor: _}` or `{ctor: {field: value, …}}`."""
+
+    constructor: str
+    fields: tuple[tuple[str, bool | str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """`_`: anything, absence included."""
+
+
+@dataclass(frozen=True)
+class AbsentPattern:
+    """`null`: an absent `Maybe`."""
+
+
+Pattern = bool | str | AdtPattern | Wildcard | AbsentPattern
+
+
+@dataclass(frozen=True)
+class FamilyCase:
+    """One case: a pattern per subject, and the shape it stands for."""
+
+    when: tuple[Pattern, ...] | None
+    shape: Declaration[Shape]
+    location: Location
+
+
+@dataclass(frozen=True)
+class TypeFamily:
+    """A shape chosen by pattern matching on finite subjects."""
+
+    name: str
+    formals: Mapping[str, Kind | None]
+    subjects: tuple[Declaration[Expr], ...]
+    cases: tuple[FamilyCase, ...]
+    location: Location
+
+
+@dataclass(frozen=True)
+class DtypeCombo:
+    """One admitted combination: name to dtype name."""
+
+    dtypes: Mapping[str, str]
+    location: Location
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The polymorphic typed signature of an op, in declaration order."""
+
+    forall: Mapping[str, Index]
+    params: Mapping[str, Param | TensorInput]
+    inputs: Mapping[str, TensorInput]
+    outputs: Mapping[str, TensorOutput]
+    types: Mapping[str, TypeFamily]
+    lets: Mapping[str, Declaration[Expr]]
+    shape_rules: tuple[Declaration[Expr], ...]
+    dtype_combos: tuple[DtypeCombo, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload row as read; keys are judged by the workload checks."""
+
+    values: Mapping[str, Any]
+    some: tuple[str, ...]
+    dtype_cases: tuple[Mapping[str, str], ...]
+    label: str | None
+    path: str
+    location: Location
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Inline formulas, or the dotted path of a function."""
+
+    flops: Declaration[Expr] | None
+    bytes: Declaration[Expr] | None
+    func: str | None
+    location: Location
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A sub-op (`op`) or an own kernel (`kernel`) of a composite."""
+
+    name: str
+    op: str | None
+    kernel: str | None
+    optional: bool
+    location: Location
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The op that computes gradients, and how its inputs and outputs map to this op's."""
+
+    op: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    location: Location
+
+
+@dataclass(frozen=True)
+class AdtField:
+    """A constructor's field; `python` names an enum class read through `.value`."""
+
+    name: str
+    kind: Kind | None
+    python: str | None
+
+
+@dataclass(frozen=True)
+class Constructor:
+    """One constructor of an ADT."""
+
+    name: str
+    python: str
+    fields: Mapping[str, AdtField]
+    invariant: Declaration[Expr] | None
+
+
+@dataclass(frozen=True)
+class Adt:
+    """A closed sum of constructors."""
+
+    name: str
+    constructors: Mapping[str, Constructor]
+    location: Location
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One spec as read.
+
+    `origin` tells where it came from; `package` is the package that may be named by it, None when
+    a mapping from running code may name any. `locations` maps every field path to its place.
+    `unknown` holds the field paths (prefixes) that could not be read; `faults` says why.
+    """
+
+    name: str
+    origin: str
+    package: str | None
+    in_tree: bool
+    folder_family: str | None
+    family: str | None
+    status: Literal["implemented", "spec-only"] | None
+    ref_api: str | None
+    signature: Signature
+    workloads: tuple[Row | None, ...]
+    roofline: Roofline | None
+    composition: tuple[Stage, ...] | None
+    backward: Backward | None
+    adts: Mapping[str, Adt]
+    location: Location
+    locations: Mapping[str, Location] = field(repr=False)
+    unknown: frozenset[str] = frozenset()
+    faults: tuple[Finding, ...] = ()
+
+    @property
+    def has_boundary(self) -> bool:
+        """Whether the class gets a compile boundary: a call-time tensor and no composition."""
+        return bool(self.signature.inputs) and self.composition is None

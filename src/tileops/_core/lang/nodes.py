@@ -24,7 +24,7 @@ class Node:
 class Constant(Node):
     """An integer, float (`inf` included), string, boolean, `None`, or a folded tuple of these."""
 
-    value: int | float | str | bool | None | tuple[object, ...]
+    value: int | float | str | bool | tuple[object, ...] | None
 
 
 @dataclass(frozen=True)

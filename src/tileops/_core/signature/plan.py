@@ -37,8 +37,11 @@ class Discriminant:
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition over discriminants in disjunctive form; each clause maps a discriminant's name
-    to the values it admits. `()` never holds, `({},)` always does."""
+    """A condition over discriminants in disjunctive form.
+
+    Each clause maps a discriminant's name to the values it admits. `()` never holds, `({},)`
+    always does.
+    """
 
     clauses: tuple[Mapping[str, frozenset[Value]], ...]
 
@@ -106,8 +109,7 @@ class SettleDevices:
 
 @dataclass(frozen=True)
 class CheckLayout:
-    """Declared contiguity (`contiguous`) and, for a written input, no internal overlap
-    (`written`)."""
+    """Declared contiguity (`contiguous`), and no internal overlap of an input that is `written`."""
 
     guard: Guard
     tensor: TensorInput
@@ -152,8 +154,10 @@ class PlaceHeld:
 
 @dataclass(frozen=True)
 class CheckRank:
-    """The number of axes: exactly `axes` plus the lengths of `splices`, or at least that when the
-    shape has one splice still to be solved (`open`)."""
+    """The number of axes: exactly `axes` plus the lengths of `splices`.
+
+    At least that when the shape has one splice still to be solved (`open`).
+    """
 
     guard: Guard
     tensor: TensorInput
@@ -237,8 +241,8 @@ class CheckOut:
 
 
 ConstructionStep = Union[
-    CheckParam, CheckHeld, CheckRule, CheckLayout, SolveDtype, CheckDtype, CheckCombos, CheckRank, SolveAxis,
-    SolveSplice, CheckAxis, CheckSplice, ComputeLet, CheckNonNegative,
+    CheckParam, CheckHeld, CheckRule, CheckLayout, SolveDtype, CheckDtype, CheckCombos, CheckRank,
+    SolveAxis, SolveSplice, CheckAxis, CheckSplice, ComputeLet, CheckNonNegative,
 ]  # fmt: skip
 CallStep = Union[
     CheckPassed, CheckRule, SettleDevices, CheckLayout, SolveDtype, CheckDtype, CheckCombos,
@@ -249,8 +253,10 @@ CallStep = Union[
 
 @dataclass(frozen=True)
 class OutputForm:
-    """An output's shape parts and dtype on the branches of `guard`; `axes` holds an expression
-    per single axis and `(expression,)` per spliced run."""
+    """An output's shape parts and dtype on the branches of `guard`.
+
+    `axes` holds an expression per single axis and `(expression,)` per spliced run.
+    """
 
     guard: Guard
     name: str

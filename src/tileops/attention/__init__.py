@@ -1,0 +1,1 @@
+"""TileOPs family: attention."""

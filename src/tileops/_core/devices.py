@@ -1,0 +1,58 @@
+"""Devices as torch sees them: the process accelerator, the normal form, the current device.
+
+Not for what a device can do (see `dispatch`) and not for choosing one. Devices are compared in
+normal form only: as a tensor allocated there reports its device.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+_known_accelerator: str | None = None
+
+
+def accelerator_type() -> str | None:
+    """The device type of the accelerator that is available in this process, or None.
+
+    A positive answer is final and kept; a negative one is asked again, because a backend that is
+    imported later may bring the accelerator.
+    """
+    global _known_accelerator
+    if _known_accelerator is None:
+        found = torch.accelerator.current_accelerator(check_available=True)
+        _known_accelerator = None if found is None else found.type
+    return _known_accelerator
+
+
+def current_device() -> torch.device | None:
+    """The accelerator's current device, or None without an accelerator."""
+    kind = accelerator_type()
+    if kind is None:
+        return None
+    return torch.device(kind, torch.accelerator.current_device_index())
+
+
+def normal_form(device: torch.device | str) -> torch.device:
+    """The device as a tensor allocated there would report it.
+
+    An accelerator device without an index gets the current one; `cpu` and `meta` have none; a
+    device type that this process lacks keeps what it states.
+    """
+    if isinstance(device, str):
+        device = torch.device(device)
+    kind = device.type
+    if device.index is None:
+        if kind == accelerator_type():
+            return torch.device(kind, torch.accelerator.current_device_index())
+    elif kind in {"cpu", "meta"}:
+        return torch.device(kind)
+    return device
+
+
+def as_current(device: torch.device | None) -> AbstractContextManager[object]:
+    """A context in which `device` is current; nothing is switched for other device types."""
+    if device is None or device.type != accelerator_type():
+        return nullcontext()
+    return torch.accelerator.device_index(device.index)

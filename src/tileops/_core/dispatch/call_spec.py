@@ -1,0 +1,138 @@
+"""Call specs: the facts of one call that select and build a kernel.
+
+A call spec is a value. Two are equal when their own fields, their device and the device facts that
+were *stated* are equal; a fact that is read later from the device changes neither equality nor
+hash. Nothing here selects anything.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from tileops._core.devices import normal_form
+from tileops._core.dispatch.facts import DeviceFacts, device_facts
+
+Self = TypeVar("Self", bound="CallSpec")
+
+FACTS = DeviceFacts._fields
+"""Names of the device facts, in order."""
+
+
+class _Unstated(enum.Enum):
+    """The default of a fact: to be read from the device when first asked for."""
+
+    UNSTATED = enum.auto()
+
+    def __repr__(self) -> str:
+        return "unstated"
+
+
+_UNSTATED: Any = _Unstated.UNSTATED
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """Base of all call specs; a family adds its fields in a frozen dataclass.
+
+    Field values must be usable as cache keys: None, bool, int, float, str, dtype, device, enum
+    members, and tuples, frozensets and frozen dataclasses of these. A subclass with a
+    `__post_init__` of its own calls this one.
+
+    Args:
+        device: where the call runs; None lets `kernel_for` take the accelerator's current device.
+        arch: architecture, such as 90; read from the device when not stated, like those below.
+        sm_count: number of multiprocessors.
+        calibration: key of the calibrated board, or None.
+        smem_budget: bytes of shared memory that a block may have.
+    """
+
+    device: torch.device | None = field(default=None, kw_only=True)
+    arch: int = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
+    sm_count: int = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
+    calibration: str | None = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
+    smem_budget: int = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
+    _stated: tuple[tuple[str, Any], ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values = self.__dict__
+        if values["device"] is not None:
+            values["device"] = normal_form(values["device"])
+        stated = []
+        for name in FACTS:
+            if values[name] is _UNSTATED:
+                del values[name]
+            else:
+                stated.append((name, values[name]))
+        if stated:
+            values["_stated"] = tuple(stated)
+
+    def __getattr__(self, name: str) -> Any:
+        """Read an unstated fact, and keep it on this call spec."""
+        if name not in FACTS:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        value = self.__dict__[name] = getattr(device_facts(self.device), name)
+        return value
+
+    @property
+    def stated_device_facts(self) -> tuple[str, ...]:
+        """Names of the device facts that the constructor call stated."""
+        return tuple(name for name, _ in self._stated)
+
+    def on_device(self: Self, device: torch.device | str | None) -> Self:
+        """The same call on another device; stated facts stay, read ones are left behind."""
+        copy = object.__new__(type(self))
+        stated = self.stated_device_facts
+        values = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in FACTS or name in stated
+        }
+        values["device"] = None if device is None else normal_form(device)
+        copy.__dict__.update(values)
+        return copy
+
+    def describe(self) -> str:
+        """The stated fields that differ from their defaults, as `name=value, …`."""
+        own = [item for item in fields(self) if item.repr]
+        shown = [
+            (item.name, self.__dict__[item.name])
+            for item in own
+            if self.__dict__[item.name] != item.default
+        ]
+        return ", ".join(f"{name}={value!r}" for name, value in (*shown, *self._stated))
+
+
+for _name in FACTS:
+    # The defaults live in the fields; as class attributes they would hide `__getattr__`.
+    delattr(CallSpec, _name)
+
+
+def unkeyable_field(call: CallSpec) -> tuple[str, type] | None:
+    """The first compared field whose value cannot be a cache key, with the value's type."""
+    for item in fields(call):
+        if item.compare:
+            for value in _leaves(getattr(call, item.name)):
+                if not isinstance(value, _KEYABLE):
+                    return item.name, type(value)
+    return None
+
+
+_KEYABLE = (type(None), bool, int, float, str, torch.dtype, torch.device, enum.Enum)
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """The values a key consists of: members of tuples, frozensets and frozen dataclasses."""
+    if isinstance(value, (tuple, frozenset)):
+        for item in value:
+            yield from _leaves(item)
+    elif is_dataclass(value) and type(value).__dataclass_params__.frozen:  # type: ignore[union-attr]
+        for part in fields(value):
+            if part.compare:
+                yield from _leaves(getattr(value, part.name))
+    else:
+        yield value

@@ -1,0 +1,49 @@
+"""What dispatch asks of a device: architecture, multiprocessors, calibrated board, shared memory.
+
+Facts are read once per device and process, and only when somebody asks.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+
+from tileops._core.devices import accelerator_type
+
+
+class DeviceFacts(NamedTuple):
+    """Facts of one device; the defaults are the neutral values of a device that has none.
+
+    `arch` is ten times the major plus the minor compute capability, `sm_count` the number of
+    multiprocessors, `calibration` the key of a calibrated board, `smem_budget` the bytes of shared
+    memory that a block may have after opting in.
+    """
+
+    arch: int = -1
+    sm_count: int = 0
+    calibration: str | None = None
+    smem_budget: int = 0
+
+
+CALIBRATED_BOARDS = {"NVIDIA H200": "h200"}
+"""Boards on which kernels were tuned by hand: the driver's device name to a short key."""
+
+
+def device_facts(device: torch.device | None) -> DeviceFacts:
+    """The facts of `device` (in normal form); neutral on anything but a CUDA device at hand."""
+    if device is None or device.type != "cuda" or accelerator_type() != "cuda":
+        return DeviceFacts()
+    return _read(device)
+
+
+@cache
+def _read(device: torch.device) -> DeviceFacts:
+    properties = torch.cuda.get_device_properties(device)
+    return DeviceFacts(
+        arch=10 * properties.major + properties.minor,
+        sm_count=properties.multi_processor_count,
+        calibration=CALIBRATED_BOARDS.get(properties.name),
+        smem_budget=properties.shared_memory_per_block_optin,  # type: ignore[attr-defined]
+    )

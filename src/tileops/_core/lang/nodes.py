@@ -67,11 +67,14 @@ class Negate(Node):
     operand: Expr
 
 
+ArithmeticOp = Literal["+", "-", "*", "//", "%"]
+
+
 @dataclass(frozen=True)
 class Arithmetic(Node):
     """`left op right`."""
 
-    op: Literal["+", "-", "*", "//", "%"]
+    op: ArithmeticOp
     left: Expr
     right: Expr
 

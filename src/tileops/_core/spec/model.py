@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from tileops._core.lang.kinds import Kind, ParamType
+from tileops._core.lang.kinds import Kind
 from tileops._core.lang.nodes import Expr, Shape
+from tileops._core.lang.param_types import ParamType
 
 N = TypeVar("N")
 

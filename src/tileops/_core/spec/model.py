@@ -242,12 +242,46 @@ class Adt:
 
 
 @dataclass(frozen=True)
+class AdtTable:
+    """Every ADT that specs may name.
+
+    `faults` holds the findings of those that could not be read; a parameter of such a type has
+    unknown kind.
+    """
+
+    known: Mapping[str, Adt] = field(default_factory=dict)
+    faults: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names that are declared, readable or not."""
+        return frozenset(self.known) | frozenset(self.faults)
+
+    @property
+    def fields(self) -> dict[str, dict[str, dict[str, Kind]]]:
+        """The field kinds of each constructor of each readable ADT."""
+        return {
+            name: {
+                ctor.name: {item.name: item.kind for item in ctor.fields.values() if item.kind}
+                for ctor in adt.constructors.values()
+            }
+            for name, adt in self.known.items()
+        }
+
+    def joined(self, other: AdtTable) -> AdtTable:
+        """Both tables; their names are distinct."""
+        return AdtTable({**self.known, **other.known}, {**self.faults, **other.faults})
+
+
+@dataclass(frozen=True)
 class OpSpec:
     """One spec as read.
 
     `origin` tells where it came from; `package` is the package that may be named by it, None when
-    a mapping from running code may name any. `locations` maps every field path to its place.
-    `unknown` holds the field paths (prefixes) that could not be read; `faults` says why.
+    a mapping from running code may name any. `home` is the package whose `ops` and `reference`
+    modules hold its class and oracle, None when only a defined class tells. `locations` maps every
+    field path to its place. `unknown` holds the field paths (prefixes) that could not be read;
+    `faults` says why.
     """
 
     name: str
@@ -268,6 +302,7 @@ class OpSpec:
     locations: Mapping[str, Location] = field(repr=False)
     unknown: frozenset[str] = frozenset()
     faults: tuple[Finding, ...] = ()
+    home: str | None = None
 
     @property
     def has_boundary(self) -> bool:

@@ -1,0 +1,67 @@
+"""Declared texts to trees: the one place where the spec reader meets the language's parser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tileops._core.lang.faults import LanguageFault
+from tileops._core.lang.nodes import Expr, Shape
+from tileops._core.lang.parser import parse_expression, parse_shape
+from tileops._core.spec.entries import Entry
+from tileops._core.spec.model import Declaration
+
+N = TypeVar("N")
+
+
+def declare(
+    entry: Entry, parse: Callable[[str], N], form: int, parse_check: int = 13
+) -> Declaration[N]:
+    """Read a declared text.
+
+    Args:
+        entry: the field.
+        parse: text to tree, raising `LanguageFault`.
+        form: the check that a value of another type breaks.
+        parse_check: the check that a text which does not parse breaks.
+
+    Returns:
+        The declaration; its `node` is None when there is a fault.
+    """
+    text = entry.text(form)
+    node = None if text is None else parsed(entry, text, parse, parse_check)
+    return Declaration(entry.path, text or "", node, entry.location)
+
+
+def parsed(entry: Entry, text: str, parse: Callable[[str], N], check: int) -> N | None:
+    """The tree of a text, or None with a finding that names the place of the fault."""
+    try:
+        return parse(text)
+    except LanguageFault as fault:
+        entry.error(check, f"{fault.message}, at character {fault.offset + 1} of {text!r}")
+        return None
+
+
+def expression(entry: Entry, form: int = 13) -> Declaration[Expr]:
+    """A declared expression."""
+    return declare(entry, parse_expression, form)
+
+
+def expression_or_integer(entry: Entry, form: int = 13) -> Declaration[Expr]:
+    """A declared expression, where a bare integer stands for its literal."""
+    value = entry.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Declaration(entry.path, str(value), parse_expression(str(value)), entry.location)
+    return expression(entry, form)
+
+
+def shape(entry: Entry, form: int) -> Declaration[Shape]:
+    """A declared shape."""
+    return declare(entry, parse_shape, form)
+
+
+def missing(owner: Entry, key: str, check: int) -> Declaration[Any]:
+    """Stands for a required text that is absent, which is a fault."""
+    path = owner.join(key)
+    owner.reading.error(check, path, "required field is missing")
+    return Declaration(path, "", None, owner.location)

@@ -1,0 +1,152 @@
+"""An immutable set of specs: contents merged, each spec read when it is first asked for.
+
+Merging is lenient: of two specs with one name the first stays. What was dropped is in `problems`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from tileops._core.spec.adts import read_adts
+from tileops._core.spec.content import Content, problem
+from tileops._core.spec.entries import show
+from tileops._core.spec.model import AdtTable, Finding, OpSpec
+from tileops._core.spec.reader import read_spec
+from tileops._core.spec.source import Source
+from tileops._core.spec.yaml12 import Node
+
+
+@dataclass(frozen=True)
+class _Record:
+    """One spec as written; `repeated` are the problems inside it."""
+
+    node: Node
+    source: Source
+    repeated: tuple[Finding, ...] = ()
+
+
+class Manifest:
+    """Specs by name.
+
+    Args:
+        records: each spec as written.
+        adts: each ADT as written, with its source.
+        problems: what is wrong with files.
+        allowed: packages that YAML sources may name besides their own.
+    """
+
+    def __init__(
+        self,
+        records: Mapping[str, _Record] | None = None,
+        adts: Mapping[str, tuple[Node, Source]] | None = None,
+        problems: tuple[Finding, ...] = (),
+        allowed: frozenset[str] = frozenset(),
+    ) -> None:
+        self._records = dict(records or {})
+        self._adts = dict(adts or {})
+        self.problems = problems
+        self.allowed = allowed
+        self._table: AdtTable | None = None
+        self._read: dict[str, OpSpec] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the specs, in-tree first, then in the order in which sources were added."""
+        return tuple(self._records)
+
+    def origin(self, name: str) -> str | None:
+        """Label of the source that holds a spec or an ADT of this name."""
+        if name in self._records:
+            return self._records[name].source.label
+        return self._adts[name][1].label if name in self._adts else None
+
+    def lookup(self, name: str) -> OpSpec | None:
+        """The spec of this name, or None."""
+        spec = self._read.get(name)
+        if spec is None and name in self._records:
+            spec = self._read.setdefault(name, self._read_spec(name))
+        return spec
+
+    def data(self) -> Mapping[str, Any]:
+        """Every spec as data, deeply read-only."""
+        return MappingProxyType(
+            {name: _frozen(record.node) for name, record in self._records.items()}
+        )
+
+    @property
+    def adt_table(self) -> AdtTable:
+        """The ADTs that specs may name."""
+        if self._table is None:
+            table = AdtTable()
+            for name, (node, source) in self._adts.items():
+                table = table.joined(read_adts({name: node}, self._admitting(source)))
+            self._table = table
+        return self._table
+
+    def adding(self, contents: Iterable[Content]) -> Manifest:
+        """This manifest with more sources merged in, leniently."""
+        records, adts, problems = dict(self._records), dict(self._adts), [*self.problems]
+        for content in contents:
+            problems += content.problems
+            label = content.source.label
+            for name, node in content.adts.items():
+                if name in adts:
+                    problems.append(problem(label, f"adts.{name}", _taken(name, adts[name][1])))
+                else:
+                    adts[name] = node, content.source
+            for name, node in content.specs.items():
+                if name in records:
+                    problems.append(problem(label, name, _taken(name, records[name].source)))
+                elif not isinstance(node.value, dict):
+                    message = f"[V3] expected a mapping, got {show(node.value)}"
+                    problems.append(Finding(name, "", "error", message))
+                else:
+                    records[name] = _Record(node, content.source, content.repeated.get(name, ()))
+        return self._successor(records, adts, tuple(problems), self.allowed)
+
+    def reporting(self, found: Finding) -> Manifest:
+        """This manifest with one more problem."""
+        return self._successor(self._records, self._adts, (*self.problems, found), self.allowed)
+
+    def allowing(self, package: str) -> Manifest:
+        """This manifest, where YAML sources may also name what lies in `package`."""
+        return self._successor(self._records, self._adts, self.problems, self.allowed | {package})
+
+    def _successor(
+        self,
+        records: Mapping[str, _Record],
+        adts: Mapping[str, tuple[Node, Source]],
+        problems: tuple[Finding, ...],
+        allowed: frozenset[str],
+    ) -> Manifest:
+        """A manifest that keeps what was read, unless the change may mend or break it."""
+        manifest = Manifest(records, adts, problems, allowed)
+        if len(adts) == len(self._adts) and allowed == self.allowed:
+            manifest._table = self._table
+            manifest._read = dict(self._read)
+        return manifest
+
+    def _read_spec(self, name: str) -> OpSpec:
+        record = self._records[name]
+        spec = read_spec(name, record.node, self._admitting(record.source), self.adt_table)
+        return replace(spec, faults=(*record.repeated, *spec.faults)) if record.repeated else spec
+
+    def _admitting(self, source: Source) -> Source:
+        return replace(source, allowed=self.allowed) if self.allowed else source
+
+
+def _taken(name: str, source: Source) -> str:
+    return f"{name} is already defined in {source.label}"
+
+
+def _frozen(node: Node) -> Any:
+    """The bare data below a node, read-only."""
+    value = node.value
+    if isinstance(value, dict):
+        return MappingProxyType({key: _frozen(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return value

@@ -1,0 +1,61 @@
+"""Which names a spec may use; nothing about what a name stands for."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from tileops._core.lang.dtypes import BITS
+
+OP_KEY = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)Op")
+FAMILY = re.compile(r"[a-z][a-z0-9_]*")
+LABEL = re.compile(r"[A-Za-z0-9._-]{1,24}")
+RESERVED = frozenset({"out", "self", "target", "dtypes", "instance_key", "inf"})
+RESERVED_FAMILIES = frozenset(
+    {"ops", "kernels", "manifest", "backend", "errors", "bench", "cli", "demo"}
+)
+"""Modules of the package that are no families."""
+BUILTIN_TYPES = frozenset(
+    {
+        "int",
+        "bool",
+        "float",
+        "str",
+        "dict",
+        "list",
+        "tuple",
+        "Number",
+        "None",
+        "Int",
+        "Dim",
+        "Bool",
+        "Shape",
+        "Seq",
+        "Maybe",
+        "DType",
+    }
+)
+"""Words that types and kinds begin with, which no ADT may be called."""
+
+
+def name_fault(name: str) -> str | None:
+    """Why a name cannot be declared in a spec, or None."""
+    if not name.isidentifier() or not name.isascii():
+        return f"{name!r} is not an ASCII identifier"
+    if keyword.iskeyword(name):
+        return f"{name!r} is a Python keyword"
+    if name.startswith("_"):
+        return f"{name!r} starts with an underscore"
+    if name in RESERVED or name in BITS:
+        return f"{name!r} is reserved"
+    return None
+
+
+def is_dotted(path: object, least: int) -> bool:
+    """Whether this is a dotted name of at least `least` identifiers."""
+    if not isinstance(path, str):
+        return False
+    parts = path.split(".")
+    return len(parts) >= least and all(
+        part.isidentifier() and part.isascii() and not keyword.iskeyword(part) for part in parts
+    )

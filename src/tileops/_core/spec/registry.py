@@ -1,0 +1,198 @@
+"""The process-wide manifest: in-tree files, installed packs, what running code registers.
+
+Loading happens once, on the first look-up, and is lenient: what cannot be read becomes a problem.
+Registration is strict and all-or-nothing. The manifest is immutable and replaced under one lock;
+entry points are resolved without it, because they import foreign modules that may look specs up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+from typing import Any
+
+from tileops import FAMILIES
+from tileops._core.spec.content import (
+    Content,
+    file_content,
+    mapping_content,
+    problem,
+    tree_contents,
+)
+from tileops._core.spec.manifest import Manifest
+from tileops._core.spec.model import Finding, OpSpec
+from tileops._core.spec.source import Source
+from tileops.errors import ManifestError
+
+GROUP = "tileops.ops"
+
+SpecSource = str | os.PathLike[str] | Mapping[Any, Any]
+
+_lock = threading.RLock()
+_manifest: Manifest | None = None
+_pending: list[EntryPoint] = []
+_resolving = threading.local()
+
+
+def manifest() -> Manifest:
+    """The manifest as it stands; the first call loads it.
+
+    A look-up made while this thread resolves an entry point sees what is loaded so far.
+    """
+    loaded = _loaded()
+    if _pending and not getattr(_resolving, "active", False):
+        _resolving.active = True
+        try:
+            for point in tuple(_pending):
+                _load_entry_point(point)
+        finally:
+            _resolving.active = False
+        loaded = _loaded()
+    return loaded
+
+
+def _loaded() -> Manifest:
+    """The manifest without waiting for entry points."""
+    global _manifest
+    if _manifest is None:
+        with _lock:
+            if _manifest is None:
+                found = entry_points(group=GROUP)
+                _pending.extend(sorted(found, key=lambda point: (point.name, point.value)))
+                _manifest = Manifest().adding(tree_contents(files("tileops"), FAMILIES))
+    return _manifest
+
+
+def lookup(name: str) -> OpSpec | None:
+    """The spec of this name as read leniently, or None."""
+    return manifest().lookup(name)
+
+
+def specs() -> Mapping[str, Any]:
+    """Every loaded spec as data, deeply read-only."""
+    return manifest().data()
+
+
+def load_problems() -> tuple[Finding, ...]:
+    """What could not be loaded, as findings whose `op` is a file or an entry point."""
+    return manifest().problems
+
+
+def register(source: SpecSource, caller: str) -> None:
+    """Add specs from outside the package, all of them or none.
+
+    Args:
+        source: path of a YAML file, or a mapping of names to specs.
+        caller: name of the module that registers.
+
+    Raises:
+        ManifestError: the source cannot be used.
+    """
+    global _manifest
+    content = content_of(source, caller)
+    manifest()
+    with _lock:
+        _manifest = merged(_loaded(), content, verb(source))
+
+
+def allow(package: str) -> None:
+    """Let YAML sources name classes and functions of `package` besides their own.
+
+    Raises:
+        ManifestError: `package` is not a dotted name.
+    """
+    global _manifest
+    if not all(part.isidentifier() for part in package.split(".")):
+        raise ManifestError(f"allow({package!r}): not the name of a package")
+    manifest()
+    with _lock:
+        _manifest = _loaded().allowing(package)
+
+
+def content_of(source: SpecSource, caller: str, home: str | None = None) -> Content:
+    """A path or a mapping as content, named for messages."""
+    if isinstance(source, Mapping):
+        label = f"mapping of {caller}"
+        return mapping_content(source, Source(label, package=None, home=home))
+    path = os.fspath(source)
+    return file_content(path, Source(path, package=caller.partition(".")[0], home=home))
+
+
+def verb(source: SpecSource) -> str:
+    """How messages name the registration of a source."""
+    return f"register({'mapping' if isinstance(source, Mapping) else os.fspath(source)})"
+
+
+def merged(base: Manifest, content: Content, subject: str) -> Manifest:
+    """A manifest with one more source.
+
+    Raises:
+        ManifestError: the first reason for which the source cannot be used.
+    """
+    for reason in _objections(base, content):
+        raise ManifestError(f"{subject}: {reason}")
+    return base.adding([content])
+
+
+def _objections(base: Manifest, content: Content) -> Iterator[str]:
+    for found in content.problems:
+        text = found.message.partition("] ")[2]
+        yield f"{found.field}: {text}" if found.field else text
+    for name in (*content.specs, *content.adts):
+        if not name.isidentifier():
+            yield f"{name!r} is not an identifier"
+        if base.origin(name) is not None:
+            yield f"{name} is already defined in {base.origin(name)}"
+    for name, node in content.specs.items():
+        if not isinstance(node.value, dict):
+            yield f"{name}: the spec is not a mapping"
+        elif not isinstance(node.value.get("signature", (None,))[0], dict):
+            yield f"{name}: the spec has no 'signature' mapping"
+
+
+def _load_entry_point(point: EntryPoint) -> None:
+    """Resolve one entry point and merge what it gives; a failure is reported, not raised."""
+    global _manifest
+    label = f"entry point {point.name} ({point.value})"
+    try:
+        content: Content | None = _resolve(point)
+        failure = ""
+    except Exception as error:
+        if _is_importing(point.module):
+            return
+        content, failure = None, f"{type(error).__name__}: {error}"
+    with _lock:
+        if point not in _pending:
+            return
+        _pending.remove(point)
+        if content is not None:
+            try:
+                _manifest = merged(_loaded(), content, "register")
+            except ManifestError as error:
+                failure = str(error)
+        if failure:
+            _manifest = _loaded().reporting(problem(label, "", f"cannot be loaded: {failure}"))
+    if failure:
+        warnings.warn(f"{label} cannot be loaded: {failure}", RuntimeWarning, stacklevel=2)
+
+
+def _resolve(point: EntryPoint) -> Content:
+    target = point.load()
+    if callable(target) and not isinstance(target, Mapping):
+        target = target()
+    if not isinstance(target, str | os.PathLike | Mapping):
+        kind = type(target).__name__
+        raise ManifestError(f"resolves to {kind}, expected a path, a mapping or a function of none")
+    home = getattr(sys.modules[point.module], "__package__", None)
+    return content_of(target, point.module, home or None)
+
+
+def _is_importing(module: str) -> bool:
+    """Whether a module is half imported, so that what it lacks may still come."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))

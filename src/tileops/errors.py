@@ -72,6 +72,11 @@ class SignatureTypeError(SignatureError, TypeError):
     """A value of the wrong Python type, a missing argument, or a result that is no tensor."""
 
 
+def candidate_lines(candidates: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A line per candidate of a selection: key, class, verdict."""
+    return [f"{key} ({cls}): {verdict}" for key, cls, verdict in candidates]
+
+
 class DispatchError(TileOpsError, ValueError):
     """No implementation serves a call, or several do and none is preferred.
 
@@ -91,8 +96,7 @@ class DispatchError(TileOpsError, ValueError):
         super().__init__(message, self.candidates, facts)
 
     def __str__(self) -> str:
-        lines = [self.message]
-        lines += [f"  {key} ({cls}): {reason}" for key, cls, reason in self.candidates]
+        lines = [self.message, *(f"  {line}" for line in candidate_lines(self.candidates))]
         if self.facts:
             lines.append(f"  call: {self.facts}")
         return "\n".join(lines)

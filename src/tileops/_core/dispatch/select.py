@@ -80,20 +80,18 @@ def choose(table: ImplementationTable, interface: str, call: CallSpec) -> Choice
     return Choice(interface, call, candidates, _unbeaten(table, serving))
 
 
-def render_candidates(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    """A line per candidate: key, class, verdict."""
-    return [f"{key} ({cls}): {verdict}" for key, cls, verdict in rows]
-
-
 def _judge(key: str, cls: type[Kernel], call: CallSpec) -> Candidate:
     fits, reason = _availability(cls, call)
     if reason is None:
-        reason = cls.refusal(call)
-        if reason is not None and not (isinstance(reason, str) and reason):
-            raise TypeError(
-                f"{cls.__name__}.refusal returned {reason!r}, expected None or a reason"
-            )
+        reason = _refusal(cls, call)
     return Candidate(key, cls, reason, fits)
+
+
+def _refusal(cls: type[Kernel], call: CallSpec) -> str | None:
+    reason: object = cls.refusal(call)
+    if reason is None or (isinstance(reason, str) and reason):
+        return reason
+    raise TypeError(f"{cls.__name__}.refusal returned {reason!r}, expected None or a reason")
 
 
 def _availability(cls: type[Kernel], call: CallSpec) -> tuple[bool, str | None]:

@@ -1,1 +1,1 @@
-"""TileOPs machinery: targets."""
+"""Targets: what backends registered, how they are loaded, which one serves a device."""

@@ -1,0 +1,114 @@
+"""Say what this installation has: versions, devices, backends, and what failed to load.
+
+Fails when a backend or a spec file could not be loaded. A missing GPU or TileLang is no failure:
+the portable kernels need neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from importlib import metadata
+from typing import Any
+
+from tileops._core.spec import registry
+from tileops.cli.output import add_json_flag, print_json, table
+
+NAME = "doctor"
+SUMMARY = "say what this installation has and what failed to load"
+
+_PACKAGES = ("tileops", "torch", "tilelang", "PyYAML", "safetensors", "tokenizers")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the facts; 1 when something failed to load."""
+    from tileops import backend
+
+    versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
+    facts: dict[str, Any] = {
+        "versions": versions,
+        "devices": _devices(),
+        "ops": _op_counts(),
+        "targets": list(backend.registered_targets()),
+        "default_target": backend.default_target(),
+        "load_failures": [str(line) for line in backend.load_failures()],
+        "load_problems": [str(problem) for problem in registry.load_problems()],
+    }
+    facts["healthy"] = not facts["load_failures"] and not facts["load_problems"]
+    if args.json:
+        print_json(facts)
+    else:
+        print(_text(facts))
+    return 0 if facts["healthy"] else 1
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _devices() -> list[dict[str, Any]]:
+    """The CPU and every device of the accelerator, with what selects kernels on it."""
+    import torch
+
+    found: list[dict[str, Any]] = [{"device": "cpu", "name": platform.processor() or "CPU"}]
+    if not torch.cuda.is_available():
+        return found
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        found.append(
+            {
+                "device": f"cuda:{index}",
+                "name": properties.name,
+                "arch": 10 * properties.major + properties.minor,
+                "multiprocessors": properties.multi_processor_count,
+                "memory_bytes": properties.total_memory,
+            }
+        )
+    return found
+
+
+def _op_counts() -> dict[str, int]:
+    counts = {"implemented": 0, "spec-only": 0}
+    for name in registry.specs():
+        spec = registry.lookup(name)
+        if spec is not None and spec.status is not None:
+            counts[spec.status] += 1
+    return counts
+
+
+def _text(facts: dict[str, Any]) -> str:
+    """The facts for people."""
+    versions = [(name, version or "not installed") for name, version in facts["versions"].items()]
+    devices = [
+        (
+            device["device"],
+            device["name"],
+            f"sm_{device['arch']}" if "arch" in device else "",
+            f"{device['memory_bytes'] / 2**30:.0f} GiB" if "memory_bytes" in device else "",
+        )
+        for device in facts["devices"]
+    ]
+    counts = facts["ops"]
+    lines = [
+        table(("package", "version"), versions),
+        "",
+        table(("device", "name", "arch", "memory"), devices),
+        "",
+        f"ops: {counts['implemented']} implemented, {counts['spec-only']} by spec only",
+        f"targets: {', '.join(facts['targets']) or 'none beside the built-in kernels'}",
+        f"default target: {facts['default_target'] or 'by device'}",
+    ]
+    if facts["versions"]["tilelang"] is None:
+        lines.append("TileLang is missing: portable kernels serve CUDA; install 'tileops[cuda]'")
+    for title in ("load_failures", "load_problems"):
+        lines += [f"{title.replace('_', ' ')[:-1]}: {text}" for text in facts[title]]
+    lines.append("healthy" if facts["healthy"] else "NOT healthy: see what failed to load")
+    return "\n".join(lines)

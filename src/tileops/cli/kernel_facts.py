@@ -1,0 +1,56 @@
+"""What the implementations of an op class declare about themselves."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tileops import Op
+    from tileops.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One implementation under one interface, as declared."""
+
+    interface: str
+    key: str
+    kernel: str
+    devices: tuple[str, ...]
+    archs: tuple[int, ...] | None
+    general: bool
+    preferred_over: tuple[str, ...]
+    summary: str
+
+    @property
+    def rank(self) -> str:
+        """Its place among the others, in words."""
+        if self.general:
+            return "after all others"
+        return f"before {', '.join(self.preferred_over)}" if self.preferred_over else ""
+
+
+def kernel_facts(op: type[Op]) -> list[KernelFacts]:
+    """The facts of every implementation, by interface in the class's order."""
+    return [
+        _facts(interface, key, kernel)
+        for interface, contract in op.interfaces.items()
+        for key, kernel in op.kernel_types.items()
+        if issubclass(kernel, contract)
+    ]
+
+
+def _facts(interface: str, key: str, kernel: type[Kernel]) -> KernelFacts:
+    archs = kernel.supported_archs
+    return KernelFacts(
+        interface=interface,
+        key=key,
+        kernel=kernel.__name__,
+        devices=tuple(sorted(kernel.devices)),
+        archs=None if archs is None else tuple(sorted(archs)),
+        general=kernel.general,
+        preferred_over=tuple(sorted(kernel.preferred_over)),
+        summary=(inspect.getdoc(kernel) or "").partition("\n")[0],
+    )

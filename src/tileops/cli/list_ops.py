@@ -1,0 +1,47 @@
+"""List the ops with their family, status and the function each mirrors."""
+
+from __future__ import annotations
+
+import argparse
+
+from tileops._core.spec import registry
+from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+
+NAME = "list"
+SUMMARY = "list the ops"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--family", help="only ops of this family")
+    parser.add_argument(
+        "--status", choices=("implemented", "spec-only"), help="only ops of this status"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line per op, by name."""
+    specs = [spec for name in sorted(registry.specs()) if (spec := registry.lookup(name))]
+    families = sorted({spec.family for spec in specs if spec.family})
+    if args.family is not None and args.family not in families:
+        raise UsageFault(f"no family is called {args.family}; known: {', '.join(families)}")
+    rows = [
+        {
+            "op": spec.name,
+            "family": spec.family,
+            "status": spec.status,
+            "mirrors": spec.ref_api,
+            "origin": spec.origin,
+        }
+        for spec in specs
+        if args.family in (None, spec.family) and args.status in (None, spec.status)
+    ]
+    if args.json:
+        print_json(rows)
+        return 0
+    columns = ("op", "family", "status", "mirrors")
+    print(
+        table([c.upper() for c in columns], [[str(row[c] or "") for c in columns] for row in rows])
+    )
+    return 0

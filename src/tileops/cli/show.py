@@ -1,0 +1,119 @@
+"""Show one op: its signature, parameters, cost, kernels and, on demand, its generated code."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from tileops._core.spec.model import OpSpec
+from tileops.cli.kernel_facts import KernelFacts, kernel_facts
+from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+from tileops.cli.signature_text import parameter_rows, signature_lines
+from tileops.cli.specs import class_of, spec_named
+
+NAME = "show"
+SUMMARY = "show an op's signature, parameters and kernels"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("op", metavar="OP", help="the name of an op, as `tileops list` prints it")
+    parser.add_argument(
+        "--source", action="store_true", help="print the code generated from the spec, alone"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is known about the op."""
+    spec = spec_named(args.op)
+    if args.source:
+        source = _generated_source(spec)
+        if args.json:
+            print_json({"op": spec.name, "source": source})
+        else:
+            print(source, end="")
+        return 0
+    kernels = kernel_facts(class_of(spec)) if spec.status == "implemented" else []
+    if args.json:
+        print_json(_data(spec, kernels))
+    else:
+        print("\n\n".join(_sections(spec, kernels)))
+    return 0
+
+
+def _generated_source(spec: OpSpec) -> str:
+    from tileops._core.runtime.plan import signature_plan_for
+
+    plan = signature_plan_for(spec.name)
+    if plan is None:
+        raise UsageFault(f"{spec.name} has no generated code: its spec cannot be used")
+    return plan.source()
+
+
+def _data(spec: OpSpec, kernels: list[KernelFacts]) -> dict[str, Any]:
+    names = ("name", "type", "default", "passed")
+    return {
+        "op": spec.name,
+        "family": spec.family,
+        "status": spec.status,
+        "mirrors": spec.ref_api,
+        "declared_in": str(spec.location),
+        "signature": signature_lines(spec),
+        "params": [dict(zip(names, row, strict=True)) for row in parameter_rows(spec)],
+        "cost": dict(_cost(spec)),
+        "kernels": [asdict(facts) for facts in kernels],
+        "faults": [finding._asdict() for finding in spec.faults],
+    }
+
+
+def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
+    """The page's sections, those without content left out."""
+    head = f"{spec.name}: {spec.family}, {spec.status}"
+    if spec.ref_api:
+        head += f", mirrors {spec.ref_api}"
+    sections = [f"{head}\ndeclared in {spec.location}", "\n".join(signature_lines(spec))]
+    if rows := parameter_rows(spec):
+        sections.append(table(("PARAMETER", "TYPE", "DEFAULT", "PASSED BY"), rows))
+    if cost := _cost(spec):
+        sections.append("\n".join(f"{name} = {text}" for name, text in cost))
+    if kernels:
+        sections.append(_kernel_table(kernels))
+    if spec.composition:
+        sections.append(
+            "stages: " + ", ".join(f"{s.name} ({s.op or s.kernel})" for s in spec.composition)
+        )
+    if spec.faults:
+        faults = [f"{f.level} {f.field}: {f.message}" for f in spec.faults]
+        sections.append("\n".join(["this spec has faults:", *faults]))
+    return sections
+
+
+def _cost(spec: OpSpec) -> list[tuple[str, str]]:
+    roofline = spec.roofline
+    if roofline is None:
+        return []
+    if roofline.func is not None:
+        return [("flops, bytes", roofline.func)]
+    return [
+        ("flops", roofline.flops.text if roofline.flops else "unreadable"),
+        ("bytes", roofline.bytes.text if roofline.bytes else "each input once, each output once"),
+    ]
+
+
+def _kernel_table(kernels: list[KernelFacts]) -> str:
+    header = ("INTERFACE", "KERNEL", "CLASS", "DEVICES", "ARCHS", "ORDER")
+    rows = [
+        (
+            facts.interface,
+            facts.key,
+            facts.kernel,
+            ", ".join(facts.devices),
+            "any" if facts.archs is None else ", ".join(f"sm_{arch}" for arch in facts.archs),
+            facts.rank,
+        )
+        for facts in kernels
+    ]
+    notes = [f"  {facts.key}: {facts.summary}" for facts in kernels if facts.summary]
+    return "\n".join([table(header, rows), *notes])

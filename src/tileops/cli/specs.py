@@ -1,0 +1,47 @@
+"""Finding specs and op classes by the names given on the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tileops._core.spec import registry
+from tileops._core.spec.model import OpSpec
+from tileops.cli.output import UsageFault
+
+if TYPE_CHECKING:
+    from tileops import Op
+
+
+def spec_named(name: str) -> OpSpec:
+    """The spec of this name.
+
+    Raises:
+        UsageFault: there is none; the nearest names are given.
+    """
+    spec = registry.lookup(name)
+    if spec is None:
+        raise UsageFault(f"no op is called {name}{_nearest(name, registry.specs())}")
+    return spec
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """`; nearest: A, B`, or nothing; case does not count and `FwdOp` may be left out."""
+    by_lower = {word.lower(): word for word in known}
+    wanted = name.lower()
+    guesses = dict.fromkeys(
+        difflib.get_close_matches(wanted, by_lower, 3)
+        + difflib.get_close_matches(f"{wanted}fwdop", by_lower, 3)
+    )
+    return (
+        f"; nearest: {', '.join(by_lower[guess] for guess in list(guesses)[:3])}" if guesses else ""
+    )
+
+
+def class_of(spec: OpSpec) -> type[Op]:
+    """The class that implements an in-tree spec."""
+    from importlib import import_module
+
+    found: type[Op] = getattr(import_module(f"tileops.{spec.family}"), spec.name)
+    return found

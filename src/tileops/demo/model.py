@@ -87,7 +87,9 @@ class SentenceEncoder:
 
     def _layer(self, name: str, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         q, k, v = (
-            self._linear(f"{name}.attention.self.{part}", x).unflatten(-1, (self._config.heads, -1))
+            self._linear(f"{name}.attention.self.{part}", x).view(
+                x.shape[0], self._config.heads, -1
+            )
             for part in ("query", "key", "value")
         )
         mixed = self._attention(q, k, v, offsets, offsets).flatten(1)

@@ -46,7 +46,7 @@ def embed(
         )
 
     def split(x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
 
     x = (
         F.embedding(padded, weights["embeddings.word_embeddings.weight"])

@@ -1,0 +1,80 @@
+"""Documents agree with what they describe: links lead somewhere, examples run, commands exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileops.cli.main import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\((?!\w+:)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+FENCE = re.compile(r"^( *)```(?P<info>[^\n]*)\n(?P<body>.*?)^\1```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"`(tileops [a-z][^`\n]*)`|^(tileops [a-z].*)$", re.MULTILINE)
+SET_UP = re.compile(r"^make (\w+)", re.MULTILINE)
+
+
+def fences(path: Path, language: str) -> Iterator[tuple[list[str], str]]:
+    """The remaining words of the info string, and the body without its indent."""
+    for match in FENCE.finditer(path.read_text(encoding="utf-8")):
+        words = match["info"].split()
+        if words[:1] == [language]:
+            indent = len(match[1])
+            yield words[1:], "\n".join(line[indent:] for line in match["body"].splitlines())
+
+
+def document(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document)
+def test_links_lead_somewhere(path: Path) -> None:
+    targets = [match["target"] for match in LINK.finditer(path.read_text(encoding="utf-8"))]
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document)
+def test_examples_run(path: Path) -> None:
+    """Blocks of one document share their names; `fragment` is parsed only."""
+    names: dict[str, Any] = {}
+    for words, body in fences(path, "python"):
+        code = compile(ast.parse(body), str(path), "exec")
+        if words[:1] == ["fragment"]:
+            continue
+        if words[:1] == ["raises"]:
+            with pytest.raises(Exception, match="") as caught:
+                exec(code, names)
+            assert type(caught.value).__name__ == words[1]
+        else:
+            exec(code, names)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=document)
+def test_commands_parse(path: Path) -> None:
+    for inline, line in COMMAND.findall(path.read_text(encoding="utf-8")):
+        words = shlex.split(inline or line, comments=True)[1:]
+        if not any(word.isupper() and len(word) > 1 for word in words[1:]):
+            build_parser().parse_args(words)
+
+
+def test_readme_has_two_set_up_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Set up")[2].partition("\n## ")[0]
+    commands = [SET_UP.findall(body) for _, body in fences(ROOT / "README.md", "sh")]
+    assert commands[0] == ["demo", "test"]
+    assert "make demo" in section
+
+
+def test_every_target_of_the_makefile_is_explained() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert phony is not None
+    explained = set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))
+    assert explained == set(phony[1].split())

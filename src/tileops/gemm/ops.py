@@ -1,0 +1,58 @@
+"""Matrix products, accumulated in float32 and rounded once."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tileops._core.op import Op
+from tileops.gemm.kernels import (
+    BmmCall,
+    BmmFwdInterface,
+    BmmPortableKernel,
+    GemmCall,
+    GemmFwdInterface,
+    GemmPortableKernel,
+)
+
+__all__ = ["GemmFwdOp", "BmmFwdOp"]
+
+
+class GemmFwdOp(Op):
+    """Matrix product; by default the second factor is a weight `[N, K]` (NT).
+
+    Source: `torch.matmul` of two matrices.
+    """
+
+    kernel_types = {"portable": GemmPortableKernel}
+    interfaces = {"gemm": GemmFwdInterface}
+
+    def __init__(
+        self, trans_a: bool = False, trans_b: bool = True, *, target: str | None = None
+    ) -> None:
+        self.trans_a = trans_a
+        self.trans_b = trans_b
+        super().__init__(target=target)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply `a` and `b`."""
+        k, m = a.shape if self.trans_a else a.shape[::-1]
+        n = b.shape[0 if self.trans_b else 1]
+        call = GemmCall(m, n, k, self.trans_a, self.trans_b, a.dtype, device=a.device)
+        result: Tensor = self.kernel_for("gemm", call)(a, b)
+        return result
+
+
+class BmmFwdOp(Op):
+    """Batched matrix product of 3-d tensors, without broadcasting.
+
+    Source: `torch.bmm`.
+    """
+
+    kernel_types = {"portable": BmmPortableKernel}
+    interfaces = {"bmm": BmmFwdInterface}
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply each pair of matrices."""
+        call = BmmCall(a.shape[1], b.shape[2], a.shape[2], a.dtype, device=a.device)
+        result: Tensor = self.kernel_for("bmm", call)(a, b)
+        return result

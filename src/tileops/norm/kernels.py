@@ -1,0 +1,121 @@
+"""Kernel interfaces of the norm family and their plain-torch implementations.
+
+Interfaces take matrices of rows to normalise; ops flatten leading and trailing axes. Not for
+TileLang programs, which `programs.py` holds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+
+
+@dataclass(frozen=True)
+class RMSNormCall(CallSpec):
+    """RMSNorm of rows of `n` elements, with or without a weight."""
+
+    n: int
+    eps: float
+    has_weight: bool
+    dtype: torch.dtype
+
+
+class RMSNormFwdInterface(KernelInterface):
+    """`x / sqrt(mean(x²) + eps) * weight` for each row."""
+
+    request = RMSNormCall
+
+    @abstractmethod
+    def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        """Normalise every row of `x`.
+
+        Args:
+            x: `[M, n]` in `call.dtype`, contiguous, on `call.device`; read.
+            weight: `[n]` likewise, or None exactly when `call.has_weight` is false; read.
+
+        Returns:
+            A new contiguous `[M, n]` in `call.dtype`. Sums of squares and products are float32,
+            rounded once. `M` is positive and varies between calls; `n` is positive.
+        """
+
+
+class RMSNormPortableKernel(PortableKernel[RMSNormCall], RMSNormFwdInterface):
+    """RMSNorm by torch, which forms the statistics and both products in float32."""
+
+    def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        return F.rms_norm(x, (self.call.n,), weight, self.call.eps)
+
+
+class AddRMSNormFwdInterface(KernelInterface):
+    """`residual_out = x + residual`, then RMSNorm of the rounded `residual_out`."""
+
+    request = RMSNormCall
+
+    @abstractmethod
+    def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Add and normalise every row.
+
+        Args:
+            x: `[M, n]` in `call.dtype`, contiguous, on `call.device`; read.
+            residual: `[M, n]` likewise; read.
+            weight: `[n]` likewise; read.
+
+        Returns:
+            `(output, residual_out)`, two new contiguous `[M, n]` in `call.dtype`. `output` equals
+            RMSNorm applied to `residual_out`. `M` is positive and varies between calls.
+        """
+
+
+class AddRMSNormPortableKernel(PortableKernel[RMSNormCall], AddRMSNormFwdInterface):
+    """Sum and RMSNorm by torch."""
+
+    def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Add and normalise every row."""
+        residual_out = torch.add(x, residual)
+        return F.rms_norm(residual_out, (self.call.n,), weight, self.call.eps), residual_out
+
+
+@dataclass(frozen=True)
+class LayerNormCall(CallSpec):
+    """LayerNorm of rows of `n` elements, with or without weight and bias."""
+
+    n: int
+    eps: float
+    has_weight: bool
+    has_bias: bool
+    dtype: torch.dtype
+
+
+class LayerNormFwdInterface(KernelInterface):
+    """`(x - mean) / sqrt(var + eps) * weight + bias` for each row, with the biased variance."""
+
+    request = LayerNormCall
+
+    @abstractmethod
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Normalise every row of `x`.
+
+        Args:
+            x: `[M, n]` in `call.dtype`, contiguous, on `call.device`; read.
+            weight: `[n]` likewise, or None exactly when `call.has_weight` is false; read.
+            bias: `[n]` likewise, or None exactly when `call.has_bias` is false; read.
+
+        Returns:
+            A new contiguous `[M, n]` in `call.dtype`. The variance is of centred values, statistics
+            and affine map are float32, rounded once. `M` is positive and varies between calls.
+        """
+
+
+class LayerNormPortableKernel(PortableKernel[LayerNormCall], LayerNormFwdInterface):
+    """LayerNorm by torch, which forms the statistics in float32 by Welford's recurrence."""
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        return F.layer_norm(x, (self.call.n,), weight, bias, self.call.eps)

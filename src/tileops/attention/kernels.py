@@ -1,0 +1,295 @@
+"""Kernel interfaces of the attention family and their plain-torch implementations.
+
+Not for TileLang programs, which `programs.py` holds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+
+QUERY_BLOCK = 1024
+"""Query rows whose scores are held at once where they are formed explicitly."""
+
+
+@dataclass(frozen=True)
+class VarlenAttentionCall(CallSpec):
+    """Attention of packed requests.
+
+    Args:
+        heads: query heads, a multiple of `kv_heads`.
+        kv_heads: key and value heads.
+        head_dim: channels of a head.
+        is_causal: whether a query sees no later key.
+        window_left: keys before its position that a query sees; -1 for all.
+        window_right: likewise after its position.
+        sm_scale: factor of the scores.
+        softcap: bound of the scores; 0 for none.
+        rotary_dim: leading channels that are rotated; 0 for none.
+        rope_layout: which channels form a rotated pair.
+        dtype: element type of q, k and v; float8_e4m3fn comes with scales.
+        out_dtype: element type of the result and of the rotary tables.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    is_causal: bool
+    window_left: int
+    window_right: int
+    sm_scale: float
+    softcap: float
+    rotary_dim: int
+    rope_layout: Literal["neox", "interleaved"]
+    dtype: torch.dtype
+    out_dtype: torch.dtype
+
+
+class VarlenAttentionFwdInterface(KernelInterface):
+    """Softmax attention of each request over its own keys."""
+
+    request = VarlenAttentionCall
+
+    @abstractmethod
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cu_seqlens_q: Tensor,
+        cu_seqlens_kv: Tensor,
+        q_scale: Tensor | None,
+        k_scale: Tensor | None,
+        v_scale: Tensor | None,
+        rope_cos: Tensor | None,
+        rope_sin: Tensor | None,
+    ) -> Tensor:
+        """Attend.
+
+        All tensors are on `call.device`, of any strides, and only read. Query `i` of a request
+        stands at position `c = i + S_kv - S_q` and sees the keys `j` with `0 <= j < S_kv`, `j <= c`
+        where `is_causal`, `j >= c - window_left` and `j <= c + window_right` where these are not
+        negative. Scores are `sm_scale * (q · k)`, then `softcap * tanh(scores / softcap)` where
+        `softcap` is positive, then masked; a row that sees no key gives zeros.
+
+        Args:
+            q: `[T_q, heads, head_dim]` in `call.dtype`.
+            k: `[T_kv, kv_heads, head_dim]` in `call.dtype`.
+            v: `[T_kv, kv_heads, head_dim]` in `call.dtype`.
+            cu_seqlens_q: `[B + 1]` int32, where the queries of each request begin; from 0 to `T_q`,
+                never decreasing.
+            cu_seqlens_kv: `[B + 1]` int32, likewise for the keys, up to `T_kv`.
+            q_scale: `[B, kv_heads]` float32, the factor of each request's query codes, shared by a
+                group of heads; None unless `call.dtype` is float8.
+            k_scale: `[B, kv_heads]` float32, of the key codes; None unless float8.
+            v_scale: `[B, kv_heads]` float32, of the value codes; None unless float8.
+            rope_cos: `[P, rotary_dim // 2]` in `call.out_dtype`, indexed by position; None unless
+                `call.rotary_dim`. No position reaches `P`.
+            rope_sin: likewise.
+
+        Returns:
+            A new contiguous `[T_q, heads, head_dim]` in `call.out_dtype`. Scores, softmax and sums
+            are float32. `T_q`, `T_kv` and `B` vary between calls. On an accelerator nothing is
+            read back to the host.
+        """
+
+
+class VarlenAttentionPortableKernel(
+    PortableKernel[VarlenAttentionCall], VarlenAttentionFwdInterface
+):
+    """Attention by torch: a request at a time on the CPU, under one mask elsewhere."""
+
+    def __init__(self, call: VarlenAttentionCall) -> None:
+        super().__init__(call)
+        self._window = (call.window_left, 0 if call.is_causal else call.window_right)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cu_seqlens_q: Tensor,
+        cu_seqlens_kv: Tensor,
+        q_scale: Tensor | None,
+        k_scale: Tensor | None,
+        v_scale: Tensor | None,
+        rope_cos: Tensor | None,
+        rope_sin: Tensor | None,
+    ) -> Tensor:
+        """Attend."""
+        if q_scale is not None and k_scale is not None and v_scale is not None:
+            q = _dequantised(q, q_scale, cu_seqlens_q)
+            k = _dequantised(k, k_scale, cu_seqlens_kv)
+            v = _dequantised(v, v_scale, cu_seqlens_kv)
+        if rope_cos is not None and rope_sin is not None:
+            tables = rope_cos, rope_sin
+            first = _first_positions(cu_seqlens_q, cu_seqlens_kv)
+            q = self._rotated(q, tables, cu_seqlens_q, first)
+            k = self._rotated(k, tables, cu_seqlens_kv, torch.zeros_like(first))
+        attend = self._by_request if q.device.type == "cpu" else self._under_mask
+        out = attend(q, k, v, cu_seqlens_q, cu_seqlens_kv)
+        return out.to(self.call.out_dtype).contiguous()
+
+    def _by_request(
+        self, q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor
+    ) -> Tensor:
+        """Neighbouring requests of equal lengths as one batch."""
+        parts = []
+        for run in _equal_runs(cu_seqlens_q.tolist(), cu_seqlens_kv.tolist()):
+            batch = run.batched(q, k, v)
+            if self._window == (-1, 0) and run.rows == run.columns and not self.call.softcap:
+                out = self._scaled(*batch, is_causal=True)
+            else:
+                c = torch.arange(run.columns - run.rows, run.columns)
+                out = self._attend(*batch, self._visible(c, torch.arange(run.columns)))
+            parts.append(out.flatten(0, 1))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _under_mask(
+        self, q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor
+    ) -> Tensor:
+        """All requests at once, each query masked to the keys of its own, without host reads."""
+        request_q, place_q = _places(cu_seqlens_q, q.shape[0])
+        request_kv, place_kv = _places(cu_seqlens_kv, k.shape[0])
+        mask = request_q[:, None] == request_kv
+        c = place_q + _first_positions(cu_seqlens_q, cu_seqlens_kv)[request_q]
+        visible = self._visible(c, place_kv)
+        mask = mask if visible is None else mask & visible
+        return self._attend(q[None], k[None], v[None], mask)[0]
+
+    def _visible(self, c: Tensor, j: Tensor) -> Tensor | None:
+        """Whether the query at position `c` sees key `j` of its request; None if all see all.
+
+        A window that reaches past the most distant key of the longest possible request is none.
+        """
+        left, right = self._window
+        after = j <= c[:, None] + right if 0 <= right < c.numel() - 1 else None
+        before = j >= c[:, None] - left if 0 <= left < j.numel() - 1 else None
+        if after is None or before is None:
+            return before if after is None else after
+        return after & before
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention of a batch `[B, S, H, D]` whose members share a mask."""
+        if self.call.softcap:
+            return self._capped(q, k, v, mask)
+        return self._scaled(q, k, v, mask)
+
+    def _scaled(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None = None,
+        *,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Torch's attention; a row that the mask hides from every key gives zeros there too."""
+        return F.scaled_dot_product_attention(
+            q.transpose(1, 2),
+            k.transpose(1, 2),
+            v.transpose(1, 2),
+            attn_mask=mask,
+            is_causal=is_causal,
+            scale=self.call.sm_scale,
+            enable_gqa=self.call.heads != self.call.kv_heads,
+        ).transpose(1, 2)
+
+    def _capped(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention with bounded scores, formed explicitly for a block of queries at a time."""
+        cap, scale = self.call.softcap, self.call.sm_scale
+        grouped = q.float().unflatten(2, (self.call.kv_heads, -1)).permute(0, 2, 3, 1, 4)
+        keys, values = (part.float().transpose(1, 2)[:, :, None] for part in (k, v))
+        parts = []
+        for start in range(0, q.shape[1], QUERY_BLOCK):
+            block = slice(start, start + QUERY_BLOCK)
+            scores = torch.tanh((grouped[..., block, :] @ keys.mT) * (scale / cap)) * cap
+            if mask is not None:
+                scores.masked_fill_(~mask[block], -torch.inf)
+            weights = torch.softmax(scores, -1)
+            if mask is not None:
+                weights.masked_fill_(~mask[block].any(-1, keepdim=True), 0)
+            parts.append(weights @ values)
+        out = torch.cat(parts, 3).permute(0, 3, 1, 2, 4).flatten(2, 3)
+        return out.to(q.dtype)
+
+    def _rotated(
+        self, x: Tensor, tables: tuple[Tensor, Tensor], cu_seqlens: Tensor, first: Tensor
+    ) -> Tensor:
+        """`x` with its leading channels rotated by the position of each token.
+
+        `first` holds the position of each request's first token. A position outside the tables,
+        which the caller rules out, reads their edge.
+        """
+        request, place = _places(cu_seqlens, x.shape[0])
+        position = (place + first[request]).clamp_(0, tables[0].shape[0] - 1)
+        cos, sin = (table[position].float()[:, None] for table in tables)
+        half = self.call.rotary_dim // 2
+        rotary = x[..., : 2 * half].float()
+        if self.call.rope_layout == "neox":
+            a, b = rotary[..., :half], rotary[..., half:]
+            turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+        else:
+            a, b = rotary[..., 0::2], rotary[..., 1::2]
+            turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+        return torch.cat((turned.to(x.dtype), x[..., 2 * half :]), -1)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Neighbouring requests with `rows` queries and `columns` keys each."""
+
+    queries: slice
+    keys: slice
+    count: int
+    rows: int
+    columns: int
+
+    def batched(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The run's part of packed tensors, as `[count, rows or columns, H, D]`."""
+        return (
+            q[self.queries].unflatten(0, (self.count, self.rows)),
+            k[self.keys].unflatten(0, (self.count, self.columns)),
+            v[self.keys].unflatten(0, (self.count, self.columns)),
+        )
+
+
+def _equal_runs(starts_q: list[int], starts_kv: list[int]) -> Iterator[_Run]:
+    """Runs of requests with equal lengths, in order, without those that have no query."""
+    spans = zip(pairwise(starts_q), pairwise(starts_kv), strict=True)
+    for (rows, columns), group in groupby(
+        spans, key=lambda span: (span[0][1] - span[0][0], span[1][1] - span[1][0])
+    ):
+        run = list(group)
+        if rows:
+            queries = slice(run[0][0][0], run[-1][0][1])
+            yield _Run(queries, slice(run[0][1][0], run[-1][1][1]), len(run), rows, columns)
+
+
+def _first_positions(cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:
+    """The position of each request's first query: its keys less its queries."""
+    return cu_seqlens_kv.diff() - cu_seqlens_q.diff()
+
+
+def _places(cu_seqlens: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """The request of each of `total` packed tokens, and the token's place in it."""
+    token = torch.arange(total, dtype=cu_seqlens.dtype, device=cu_seqlens.device)
+    request = torch.searchsorted(cu_seqlens[1:], token, right=True)
+    request.clamp_(max=cu_seqlens.numel() - 2)
+    return request, token - cu_seqlens[request]
+
+
+def _dequantised(codes: Tensor, scale: Tensor, cu_seqlens: Tensor) -> Tensor:
+    """float8 codes times the factor of their request and group of heads, in float32."""
+    request, _ = _places(cu_seqlens, codes.shape[0])
+    per_head = scale[request].repeat_interleave(codes.shape[1] // scale.shape[1], dim=1)
+    return codes.float() * per_head[:, :, None]

@@ -1,0 +1,138 @@
+"""Softmax attention ops; scores, softmax and sums are float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tileops._core.op import Op
+from tileops.attention.kernels import (
+    VarlenAttentionCall,
+    VarlenAttentionFwdInterface,
+    VarlenAttentionPortableKernel,
+)
+from tileops.errors import SignatureError
+from tileops.manifest import primitives
+
+__all__ = ["GroupedQueryAttentionVarlenFwdOp"]
+
+
+class GroupedQueryAttentionVarlenFwdOp(Op):
+    """Attention of packed requests, each over its own keys, with grouped key and value heads.
+
+    `o = softmax(sm_scale * q kᵀ) v`, the scores bounded by `softcap * tanh(scores / softcap)` where
+    it is positive, and masked after that. Query `i` of a request stands at `i + S_kv - S_q`, so a
+    causal mask is aligned at the bottom right. A row that sees no key gives zeros. Key and value
+    head of query head `h` is `h // (H / H_kv)`.
+
+    With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
+    by tables that are indexed by position; a request must not have more queries than keys then, nor
+    more keys than the tables have rows. float8 inputs come with scales and an `out_dtype`.
+
+    The offsets are the caller's promise. `validate_inputs=True` checks them in every call, which
+    reads them back from the device.
+    """
+
+    kernel_types = {"portable": VarlenAttentionPortableKernel}
+    interfaces = {"varlen_attention": VarlenAttentionFwdInterface}
+
+    def __init__(
+        self,
+        is_causal: bool = True,
+        window_size_left: int = -1,
+        window_size_right: int = -1,
+        sm_scale: float | None = None,
+        softcap: float | None = None,
+        out_dtype: torch.dtype | None = None,
+        pos_encoding_mode: Literal["none", "rope"] = "none",
+        rotary_dim: int | None = None,
+        rope_layout: Literal["neox", "interleaved"] = "neox",
+        validate_inputs: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.is_causal = is_causal
+        self.window_size_left = window_size_left
+        self.window_size_right = window_size_right
+        self.sm_scale = sm_scale
+        self.softcap = softcap
+        self.out_dtype = out_dtype
+        self.pos_encoding_mode = pos_encoding_mode
+        self.rotary_dim = rotary_dim
+        self.rope_layout = rope_layout
+        self.validate_inputs = validate_inputs
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cu_seqlens_q: Tensor,
+        cu_seqlens_kv: Tensor,
+        q_scale: Tensor | None = None,
+        k_scale: Tensor | None = None,
+        v_scale: Tensor | None = None,
+        rope_cos: Tensor | None = None,
+        rope_sin: Tensor | None = None,
+    ) -> Tensor:
+        """Attend."""
+        if self.validate_inputs:
+            starts_q, starts_kv = cu_seqlens_q.tolist(), cu_seqlens_kv.tolist()
+            self._check_offsets("cu_seqlens_q", starts_q, "T_q", q.shape[0])
+            self._check_offsets("cu_seqlens_kv", starts_kv, "T_kv", k.shape[0])
+            if rope_cos is not None:
+                self._check_positions(starts_q, starts_kv, rope_cos.shape[0])
+        kernel = self.kernel_for("varlen_attention", self._call(q, k))
+        scales = (q_scale, k_scale, v_scale)
+        result: Tensor = kernel(
+            q, k, v, cu_seqlens_q, cu_seqlens_kv, *scales, rope_cos, rope_sin
+        )
+        return result
+
+    def _call(self, q: Tensor, k: Tensor) -> VarlenAttentionCall:
+        """The call spec of these tensors."""
+        _, heads, head_dim = q.shape
+        rotary_dim = head_dim if self.rotary_dim is None else self.rotary_dim
+        return VarlenAttentionCall(
+            heads=heads,
+            kv_heads=k.shape[1],
+            head_dim=head_dim,
+            is_causal=self.is_causal,
+            window_left=self.window_size_left,
+            window_right=self.window_size_right,
+            sm_scale=head_dim**-0.5 if self.sm_scale is None else self.sm_scale,
+            softcap=self.softcap or 0.0,
+            rotary_dim=rotary_dim if self.pos_encoding_mode == "rope" else 0,
+            rope_layout=self.rope_layout,
+            dtype=q.dtype,
+            out_dtype=self.out_dtype or q.dtype,
+            device=q.device,
+        )
+
+    def _check_offsets(self, name: str, starts: Sequence[int], extent: str, total: int) -> None:
+        """Raise unless `starts` are the offsets of packed requests of `total` tokens."""
+        if not primitives.prefix_offsets(starts, total):
+            fault = f"does not hold: offsets start at 0, never decrease and end at {extent}={total}"
+            path = f"inputs.{name}.requires[0]"
+            raise SignatureError(type(self).__name__, "call", path, f"prefix_offsets({extent})", fault)
+
+    def _check_positions(self, starts_q: Sequence[int], starts_kv: Sequence[int], rows: int) -> None:
+        """Raise unless every position of every request is one of the `rows` of the tables."""
+        name = type(self).__name__
+        for request, (queries, keys) in enumerate(zip(_lengths(starts_q), _lengths(starts_kv))):
+            if queries > keys:
+                fault = f"request {request} has {queries} queries and {keys} keys, rope needs no more"
+                raise SignatureError(name, "call", "inputs.cu_seqlens_q", None, fault)
+            if keys > rows:
+                fault = f"request {request} has {keys} keys, the tables have P={rows} rows"
+                raise SignatureError(name, "call", "inputs.rope_cos.shape", "[P, R // 2]", fault)
+
+
+def _lengths(starts: Sequence[int]) -> list[int]:
+    """The length of each request."""
+    return [stop - start for start, stop in pairwise(starts)]

@@ -207,7 +207,8 @@ class VarlenAttentionPortableKernel(
     def _capped(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Attention with bounded scores, formed explicitly for a block of queries at a time."""
         cap, scale = self.call.softcap, self.call.sm_scale
-        grouped = q.float().unflatten(2, (self.call.kv_heads, -1)).permute(0, 2, 3, 1, 4)
+        heads = self.call.kv_heads, self.call.heads // self.call.kv_heads
+        grouped = q.float().reshape(*q.shape[:2], *heads, -1).permute(0, 2, 3, 1, 4)
         keys, values = (part.float().transpose(1, 2)[:, :, None] for part in (k, v))
         parts = []
         for start in range(0, q.shape[1], QUERY_BLOCK):
@@ -257,9 +258,9 @@ class _Run:
     def batched(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The run's part of packed tensors, as `[count, rows or columns, H, D]`."""
         return (
-            q[self.queries].unflatten(0, (self.count, self.rows)),
-            k[self.keys].unflatten(0, (self.count, self.columns)),
-            v[self.keys].unflatten(0, (self.count, self.columns)),
+            q[self.queries].view(self.count, self.rows, *q.shape[1:]),
+            k[self.keys].view(self.count, self.columns, *k.shape[1:]),
+            v[self.keys].view(self.count, self.columns, *v.shape[1:]),
         )
 
 

@@ -89,10 +89,7 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
                 self._check_positions(starts_q, starts_kv, rope_cos.shape[0])
         kernel = self.kernel_for("varlen_attention", self._call(q, k))
         scales = (q_scale, k_scale, v_scale)
-        result: Tensor = kernel(
-            q, k, v, cu_seqlens_q, cu_seqlens_kv, *scales, rope_cos, rope_sin
-        )
-        return result
+        return kernel(q, k, v, cu_seqlens_q, cu_seqlens_kv, *scales, rope_cos, rope_sin)
 
     def _call(self, q: Tensor, k: Tensor) -> VarlenAttentionCall:
         """The call spec of these tensors."""
@@ -119,14 +116,22 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
         if not primitives.prefix_offsets(starts, total):
             fault = f"does not hold: offsets start at 0, never decrease and end at {extent}={total}"
             path = f"inputs.{name}.requires[0]"
-            raise SignatureError(type(self).__name__, "call", path, f"prefix_offsets({extent})", fault)
+            raise SignatureError(
+                type(self).__name__, "call", path, f"prefix_offsets({extent})", fault
+            )
 
-    def _check_positions(self, starts_q: Sequence[int], starts_kv: Sequence[int], rows: int) -> None:
+    def _check_positions(
+        self, starts_q: Sequence[int], starts_kv: Sequence[int], rows: int
+    ) -> None:
         """Raise unless every position of every request is one of the `rows` of the tables."""
         name = type(self).__name__
-        for request, (queries, keys) in enumerate(zip(_lengths(starts_q), _lengths(starts_kv))):
+        for request, (queries, keys) in enumerate(
+            zip(_lengths(starts_q), _lengths(starts_kv), strict=True)
+        ):
             if queries > keys:
-                fault = f"request {request} has {queries} queries and {keys} keys, rope needs no more"
+                fault = (
+                    f"request {request} has {queries} queries and {keys} keys, rope needs no more"
+                )
                 raise SignatureError(name, "call", "inputs.cu_seqlens_q", None, fault)
             if keys > rows:
                 fault = f"request {request} has {keys} keys, the tables have P={rows} rows"

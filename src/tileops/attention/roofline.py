@@ -23,7 +23,8 @@ def grouped_query_attention_varlen(call: SignatureCall) -> tuple[int, int]:
     right = 0 if index["is_causal"] else index["window_size_right"]
     scores = keys_read = 0
     positions: set[int] = set()
-    for rows, columns in zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv")):
+    lengths = zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv"), strict=True)
+    for rows, columns in lengths:
         seen = [_visible(c, columns, left, right) for c in range(columns - rows, columns)]
         scores += sum(map(len, seen))
         reached = [keys for keys in seen if keys]

@@ -125,7 +125,9 @@ class ClampTensorFwdOp(_PointwiseOp):
     interfaces = {"ternary": TernaryFwdInterface}
     function = "clamp"
 
-    def forward(self, input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    def forward(
+        self, input: Tensor, min: Tensor | None = None, max: Tensor | None = None
+    ) -> Tensor:
         """Clamp each element of `input`."""
         return self._kernel("ternary", input)(input, min, max)
 

@@ -24,14 +24,13 @@ def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """`x * Φ(x)`, or `x / 2 * (1 + tanh(sqrt(2 / π) * (x + 0.044715 x³)))`."""
     x = input.double()
     if approximate == "tanh":
-        inner = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
-        return (0.5 * x * (1 + torch.tanh(inner))).to(input.dtype)
-    return (0.5 * x * torch.special.erfc(-x / 2**0.5)).to(input.dtype)
+        twice = 1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
+    else:
+        twice = torch.special.erfc(-x / 2**0.5)
+    return (x * twice / 2).to(input.dtype)
 
 
-def clamp_tensor(
-    input: Tensor, min: Tensor | None = None, max: Tensor | None = None
-) -> Tensor:
+def clamp_tensor(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     """The lower bound first, then the upper; NaN wins."""
     result = input.double()
     if min is not None:
@@ -69,17 +68,17 @@ def div(input: Tensor, other: Tensor, *, rounding_mode: str | None = None) -> Te
 
 def masked_fill_scalar(input: Tensor, mask: Tensor, *, value: float = 0.0) -> Tensor:
     """`value` where the mask is true."""
-    filled, mask = torch.broadcast_tensors(input, mask)
-    result = filled.clone()
-    result[mask] = value
+    shape = torch.broadcast_shapes(input.shape, mask.shape)
+    result = input.expand(shape).clone()
+    result[mask.expand(shape)] = value
     return result
 
 
 def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
     """`input` where the condition is true, else `other`."""
-    condition, input, other = torch.broadcast_tensors(condition, input, other)
-    result = other.clone()
-    result[condition] = input[condition]
+    shape = torch.broadcast_shapes(condition.shape, input.shape, other.shape)
+    result, chosen = other.expand(shape).clone(), condition.expand(shape)
+    result[chosen] = input.expand(shape)[chosen]
     return result
 
 

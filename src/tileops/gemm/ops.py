@@ -38,8 +38,7 @@ class GemmFwdOp(Op):
         k, m = a.shape if self.trans_a else a.shape[::-1]
         n = b.shape[0 if self.trans_b else 1]
         call = GemmCall(m, n, k, self.trans_a, self.trans_b, a.dtype, device=a.device)
-        result: Tensor = self.kernel_for("gemm", call)(a, b)
-        return result
+        return self.kernel_for("gemm", call)(a, b)
 
 
 class BmmFwdOp(Op):
@@ -54,5 +53,4 @@ class BmmFwdOp(Op):
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply each pair of matrices."""
         call = BmmCall(a.shape[1], b.shape[2], a.shape[2], a.dtype, device=a.device)
-        result: Tensor = self.kernel_for("bmm", call)(a, b)
-        return result
+        return self.kernel_for("bmm", call)(a, b)

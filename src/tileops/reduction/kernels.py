@@ -71,7 +71,8 @@ class ReductionPortableKernel(PortableKernel[ReductionCall], ReductionFwdInterfa
 def _norm(x: Tensor, call: ReductionCall) -> Tensor:
     """The vector norm; the input is cast only where its dtype is not the result's."""
     ord = 2 if call.ord is None else call.ord
-    return torch.linalg.vector_norm(x, ord, call.axes, call.keepdim, dtype=call.out_dtype)
+    norm: Tensor = torch.linalg.vector_norm(x, ord, call.axes, call.keepdim, dtype=call.out_dtype)
+    return norm
 
 
 FUNCTIONS: Mapping[str, Callable[[Tensor, ReductionCall], Tensor]] = {

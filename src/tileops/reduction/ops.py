@@ -42,7 +42,9 @@ class _ReductionOp(Op):
     interfaces = {"reduction": ReductionFwdInterface}
     function: ClassVar[str]
 
-    def __init__(self, dim: Axes = None, keepdim: bool = False, *, target: str | None = None) -> None:
+    def __init__(
+        self, dim: Axes = None, keepdim: bool = False, *, target: str | None = None
+    ) -> None:
         self.dim = dim
         self.keepdim = keepdim
         super().__init__(target=target)
@@ -58,8 +60,7 @@ class _ReductionOp(Op):
         call = ReductionCall(
             self.function, x.dim(), axes, self.keepdim, x.dtype, out_dtype, ord, device=x.device
         )
-        result: Tensor = self.kernel_for("reduction", call)(x)
-        return result
+        return self.kernel_for("reduction", call)(x)
 
 
 class _AccumulationOp(_ReductionOp):
@@ -152,5 +153,4 @@ class SoftmaxFwdOp(Op):
         call = SoftmaxCall(
             rank, dim % max(rank, 1), x.dtype, self.dtype or x.dtype, device=x.device
         )
-        result: Tensor = self.kernel_for("softmax", call)(x)
-        return result
+        return self.kernel_for("softmax", call)(x)

@@ -69,9 +69,10 @@ class Kernel(ABC):
         self._last_launch: tuple[Any, ...] | None = None
 
     @classmethod
-    def refusal(cls, call: CallSpec) -> str | None:
+    def refusal(cls, call: Any) -> str | None:
         """Why the class does not serve `call`, or None when it does.
 
+        `call` is an instance of the interface's `request`, to which an override narrows it.
         An override describes what the class itself serves and ends by asking `super()`.
         """
         if cls.needs_tilelang and not call.stated_device_facts and not toolchain.has_tilelang():
@@ -79,7 +80,7 @@ class Kernel(ABC):
         return None
 
     @classmethod
-    def entry_for(cls, call: CallSpec) -> tuple[Hashable, Callable[[], Any]]:
+    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
         """The identity of the build for `call`, and what builds it; builds nothing itself."""
         return call, lambda: cls(call)  # type: ignore[call-arg]
 

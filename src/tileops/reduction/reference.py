@@ -26,7 +26,7 @@ def _rows(x: Tensor, dim: Axes, dtype: torch.dtype | None) -> tuple[Tensor, torc
     for axis in axes:
         length *= x.shape[axis]
     shape = [x.shape[axis] for axis in kept]
-    wide = x.to(dtype).double().permute(*kept, *axes)
+    wide = x.to(dtype).double().permute((*kept, *axes))
     return wide.reshape(*shape, length), dtype
 
 

@@ -1,6 +1,83 @@
-"""TileOPs: operators for large language models, each described by a spec."""
+"""TileOPs: operators for large language models, each described by a spec.
+
+Importing this package loads the error classes and nothing else: no torch, no TileLang, no backend.
+Every other name is found on first access.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Literal
+
+from tileops.errors import (
+    AmbiguousTargetError,
+    BackendError,
+    DispatchError,
+    ManifestError,
+    OpNotAvailableError,
+    SignatureError,
+    SignatureTypeError,
+    TileOpsError,
+    UnknownTargetError,
+)
+
+if TYPE_CHECKING:
+    from tileops._core.op import Op
+
+__all__ = [
+    "FAMILIES",
+    "AmbiguousTargetError",
+    "BackendError",
+    "DispatchError",
+    "ManifestError",
+    "Op",
+    "OpNotAvailableError",
+    "SignatureError",
+    "SignatureTypeError",
+    "TileOpsError",
+    "UnknownTargetError",
+    "list_ops",
+]
+
 FAMILIES: tuple[str, ...] = ("norm", "elementwise", "reduction", "gemm", "attention")
 """The public modules that hold op classes, one folder each."""
+
+_MODULES = (*FAMILIES, "backend", "kernels", "manifest", "ops")
+
+
+def list_ops(
+    family: str | None = None, status: Literal["implemented", "spec-only"] | None = None
+) -> list[str]:
+    """Names of the known ops, sorted.
+
+    Args:
+        family: only ops of this family.
+        status: only ops of this status.
+
+    Returns:
+        The names; none when nothing fits.
+    """
+    # A string keeps the import out of the graph: the machinery itself imports this package.
+    specs = _module("tileops.manifest").specs()
+    return sorted(
+        name
+        for name, spec in specs.items()
+        if family in (None, spec.get("family")) and status in (None, spec.get("status"))
+    )
+
+
+def _module(name: str) -> Any:
+    from importlib import import_module
+
+    return import_module(name)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Op":
+        return _module("tileops._core.op").Op
+    if name in _MODULES:
+        return _module(f"tileops.{name}")
+    raise AttributeError(f"module 'tileops' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tileops
-from tileops import manifest
+from tileops._core.spec import registry
 
 BLOCK = re.compile(r"```text public (?P<module>[\w.]+)\n(?P<names>.*?)```", re.DOTALL)
 MODULES = ("tileops", "tileops.manifest", "tileops.manifest.primitives", "tileops.kernels",
@@ -35,16 +35,17 @@ def test_facade_names_equal_the_documented_ones(root: Path, module: str) -> None
 
 @pytest.mark.parametrize("family", tileops.FAMILIES)
 def test_a_family_exports_its_implemented_specs(family: str) -> None:
+    specs = [registry.lookup(name) for name in registry.specs()]
     implemented = {
-        name
-        for name, spec in manifest.specs().items()
-        if spec.family == family and spec.status == "implemented" and spec.in_tree
+        spec.name
+        for spec in specs
+        if spec and spec.in_tree and spec.family == family and spec.status == "implemented"
     }
     module = importlib.import_module(f"tileops.{family}")
     assert set(module.__all__) == implemented
 
 
-def test_ops_holds_every_family(root: Path) -> None:
+def test_ops_holds_the_classes_of_every_family() -> None:
     ops = importlib.import_module("tileops.ops")
     expected = set()
     for family in tileops.FAMILIES:
@@ -52,3 +53,20 @@ def test_ops_holds_every_family(root: Path) -> None:
         expected |= set(module.__all__)
         assert all(getattr(ops, name) is getattr(module, name) for name in module.__all__)
     assert set(ops.__all__) == expected
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchFwdOp'"):
+        ops.NoSuchFwdOp  # noqa: B018
+
+
+def test_an_unknown_name_of_the_package_is_refused() -> None:
+    with pytest.raises(AttributeError, match="'tileops' has no attribute 'nowhere'"):
+        tileops.nowhere  # noqa: B018
+
+
+def test_list_ops_filters() -> None:
+    assert "RMSNormFwdOp" in tileops.list_ops()
+    assert tileops.list_ops() == sorted(tileops.list_ops())
+    assert set(tileops.list_ops("gemm")) >= {"GemmFwdOp"}
+    assert set(tileops.list_ops("gemm", "implemented")) <= set(
+        tileops.list_ops(None, "implemented")
+    )
+    assert tileops.list_ops("nowhere") == []

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         "targets": list(backend.registered_targets()),
         "default_target": backend.default_target(),
         "load_failures": [str(line) for line in backend.load_failures()],
-        "load_problems": [str(problem) for problem in registry.load_problems()],
+        "load_problems": [f"{found.op}: {found.message}" for found in registry.load_problems()],
     }
     facts["healthy"] = not facts["load_failures"] and not facts["load_problems"]
     if args.json:

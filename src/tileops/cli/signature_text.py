@@ -12,7 +12,8 @@ is not simply so. Renders what is declared; decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from tileops._core.spec.model import (
     AbsentPattern,
@@ -38,13 +39,16 @@ def signature_lines(spec: OpSpec) -> list[str]:
     width = max((len(name) for name, *_ in (*premises, *results)), default=0)
     lines = []
     if signature.forall:
-        lines.append("∀ " + ", ".join(_quantified(index) for index in signature.forall.values()))
+        lines.append("∀ " + ", ".join(_quantified(signature.forall.values())))
     lines += [_aligned("  ", row, width) for row in premises]
     lines += [_aligned("⊢ ", row, width) for row in results]
     lines += [f"let {name} = {let.text}" for name, let in signature.lets.items()]
     for family in signature.types.values():
         lines += _family_lines(family)
-    lines += [f"where {rule.text}" for rule in signature.shape_rules]
+    lines += [
+        f"{'  and' if number else 'where'} {rule.text}"
+        for number, rule in enumerate(signature.shape_rules)
+    ]
     combos = [
         ", ".join(f"{k}={v}" for k, v in row.dtypes.items()) for row in signature.dtype_combos
     ]
@@ -66,12 +70,15 @@ def _parameter_row(name: str, given: Param | TensorInput) -> tuple[str, str, str
     return name, given.type.text, repr(given.default) if given.has_default else "required", how
 
 
-def _quantified(index: Index) -> str:
-    text = index.declaration.text
-    if text.startswith("DType[") and text.endswith("]"):
-        members = (member.strip() for member in text[len("DType[") : -1].split("|"))
-        return f"{index.name} ∈ {{{', '.join(members)}}}"
-    return f"{index.name} : {text}"
+def _quantified(indices: Iterable[Index]) -> Iterator[str]:
+    """`M, N : Dim` for neighbours of one kind, `T ∈ {…}` for a dtype index."""
+    for text, group in groupby(indices, lambda index: index.declaration.text):
+        names = ", ".join(index.name for index in group)
+        if text.startswith("DType[") and text.endswith("]"):
+            members = (member.strip() for member in text[len("DType[") : -1].split("|"))
+            yield f"{names} ∈ {{{', '.join(members)}}}"
+        else:
+            yield f"{names} : {text}"
 
 
 def _premise(tensor: TensorInput) -> tuple[str, str, str]:

@@ -40,8 +40,16 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def class_of(spec: OpSpec) -> type[Op]:
-    """The class that implements an in-tree spec."""
+    """The class that implements an in-tree spec.
+
+    Raises:
+        UsageFault: the family has no such class.
+    """
     from importlib import import_module
 
-    found: type[Op] = getattr(import_module(f"tileops.{spec.family}"), spec.name)
+    found: type[Op] | None = getattr(import_module(f"tileops.{spec.family}"), spec.name, None)
+    if found is None:
+        raise UsageFault(
+            f"{spec.name} is {spec.status}, but tileops.{spec.family} has no such class"
+        )
     return found

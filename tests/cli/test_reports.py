@@ -1,0 +1,136 @@
+"""`validate`, `doctor` and `demo`: what they print, and when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tileops import backend
+from tileops.cli import demo as demo_command
+from tileops.demo import BUILT_IN_SENTENCES, DemoReport, run_demo
+
+Run = Callable[..., Any]
+
+GOOD = """\
+GainFwdOp:
+  family: acme
+  status: spec-only
+  signature:
+    forall: {N: Dim, T: "DType[float16]"}
+    inputs:
+      x: {dtype: T, shape: "[N]"}
+    outputs:
+      y: {dtype: T, shape: "[N]"}
+  workloads:
+  - {N: 8, dtype_cases: [{T: float16}], label: tiny}
+  roofline: {flops: "N"}
+"""
+
+
+@pytest.fixture
+def spec_file(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        path = tmp_path / "spec.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def test_a_clean_spec_validates(tileops: Run, spec_file: Callable[[str], str]) -> None:
+    outcome = tileops("validate", "--source", spec_file(GOOD))
+    assert outcome.code == 0, outcome.out
+    assert outcome.out == "0 errors, 0 advisories\n"
+
+
+def test_a_finding_is_a_line_and_fails(tileops: Run, spec_file: Callable[[str], str]) -> None:
+    path = spec_file(GOOD.replace('shape: "[N]"}\n  work', 'shape: "[Z]"}\n  work'))
+    outcome = tileops("validate", "--source", path)
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("error GainFwdOp signature.outputs.y.shape: [V14] ")
+    assert lines[-1] == "1 errors, 0 advisories"
+    data = tileops("validate", "--source", path, "--json").data
+    assert not data["ok"]
+    assert data["findings"][0]["field"] == "signature.outputs.y.shape"
+
+
+def test_findings_become_annotations(tileops: Run, spec_file: Callable[[str], str]) -> None:
+    outcome = tileops("validate", "--github", "--source", spec_file(GOOD.replace("spec-only", "x")))
+    assert outcome.code == 1
+    assert outcome.out.startswith("::error ")
+    assert "title=GainFwdOp status::[V5] " in outcome.out
+
+
+def test_in_tree_specs_validate(tileops: Run) -> None:
+    outcome = tileops("validate")
+    assert outcome.code == 0, outcome.out
+
+
+def test_doctor_reports_a_healthy_installation(tileops: Run) -> None:
+    data = tileops("doctor", "--json").data
+    assert data["healthy"]
+    assert data["devices"][0]["device"] == "cpu"
+    assert data["versions"]["torch"]
+    outcome = tileops("doctor")
+    assert outcome.code == 0
+    assert outcome.out.endswith("healthy\n")
+    assert f"ops: {data['ops']['implemented']} implemented" in outcome.out
+
+
+def test_doctor_fails_on_a_backend_that_does_not_load(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        backend, "load_failures", lambda: ("acme = acme.ops: ImportError: no acme",)
+    )
+    outcome = tileops("doctor")
+    assert outcome.code == 1
+    assert "load failure: acme = acme.ops: ImportError: no acme\n" in outcome.out
+    assert outcome.out.endswith("NOT healthy: see what failed to load\n")
+
+
+@pytest.fixture(scope="module")
+def report() -> DemoReport:
+    return run_demo(BUILT_IN_SENTENCES)
+
+
+def test_demo_prints_ranking_table_and_check(tileops: Run) -> None:
+    outcome = tileops("demo")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[0] == f"query: {BUILT_IN_SENTENCES[0]}"
+    scores = [float(line.split()[0]) for line in lines[1 : len(BUILT_IN_SENTENCES)]]
+    assert scores == sorted(scores, reverse=True)
+    header = next(line for line in lines if line.startswith("op "))
+    assert header.split() == ["op", "calls", "served", "by", "kernel", "ms", "MFLOP", "MB", "share"]
+    assert any(line.startswith("GemmFwdOp") for line in lines)
+    assert "within the limit of 1e-04" in lines[-1]
+
+
+def test_demo_takes_sentences_and_prints_data(tileops: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sentences.txt"
+    path.write_text("a cat\na kitten\na lorry\n", encoding="utf-8")
+    by_file = tileops("demo", "--file", str(path), "--json").data
+    by_words = tileops("demo", "a cat", "a kitten", "a lorry", "--json").data
+    assert [r["sentence"] for r in by_file["ranking"]] == ["a kitten", "a lorry"]
+    assert by_file["ranking"] == by_words["ranking"]
+    assert by_file["passed"]
+    assert {"op", "calls", "target", "kernels", "seconds", "flops", "bytes"} == set(
+        by_file["ops"][0]
+    )
+
+
+def test_demo_fails_above_the_limit(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, report: DemoReport
+) -> None:
+    from dataclasses import replace
+
+    wrong = replace(report, largest_difference=2e-4)
+    monkeypatch.setattr("tileops.demo.run_demo", lambda *args: wrong)
+    outcome = tileops(demo_command.NAME)
+    assert outcome.code == 1
+    assert "2.00e-04, ABOVE the limit" in outcome.out

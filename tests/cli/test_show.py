@@ -1,0 +1,76 @@
+"""`tileops show`: signature, parameters, kernels, generated code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+Run = Callable[..., Any]
+
+VARLEN = "GroupedQueryAttentionVarlenFwdOp"
+
+
+def test_signature_is_shown_in_mathematical_form(tileops: Run) -> None:
+    outcome = tileops("show", "RMSNormFwdOp")
+    assert outcome.code == 0
+    assert outcome.out.startswith(
+        "RMSNormFwdOp: norm, implemented, mirrors torch.nn.functional.rms_norm\n"
+        "declared in norm/spec.yaml:3\n"
+        "\n"
+        "∀ B : Shape, T ∈ {float16, bfloat16, float32}\n"
+        "  x       : T[*B, *normalized_shape]\n"
+        "  weight? : T[*normalized_shape]\n"
+        "⊢ output  : T[*B, *normalized_shape]\n"
+        "where len(normalized_shape) > 0\n"
+    )
+
+
+def test_type_families_effects_and_conditions_are_shown(tileops: Run) -> None:
+    gemm = tileops("show", "GemmFwdOp").out
+    assert "∀ M, N, K : Dim, T ∈ {float16, bfloat16, float32}\n" in gemm
+    assert "  a : T Mat[trans_a, M, K]\n" in gemm
+    assert (
+        "type Mat[t: Bool, R: Dim, C: Dim] = match t\n  false ⇒ [R, C]\n  true ⇒ [C, R]\n" in gemm
+    )
+    attention = tileops("show", VARLEN).out
+    assert "k_scale?      : float32[B, H_kv]    given exactly when present(q_scale)\n" in attention
+    assert "let R = rotary_dim.value if present(rotary_dim) else D\n" in attention
+    assert "\n  and window_size_left >= -1" in attention
+    silu = tileops("show", "SiluFwdOp").out
+    assert "  input! : T[*S]    written when inplace\n" in silu
+    assert "⊢ output : T[*S]    is input itself where that is written\n" in silu
+
+
+def test_parameters_and_cost_are_shown(tileops: Run) -> None:
+    out = tileops("show", "RMSNormFwdOp").out
+    assert "normalized_shape  list[int] | tuple[int, ...]  required\n" in out
+    assert "eps               float | None                 None\n" in out
+    assert "flops = (4 if present(weight) else 3) * prod(B) * prod(normalized_shape)\n" in out
+
+
+def test_kernels_are_shown_with_their_facts(tileops: Run) -> None:
+    data = tileops("show", "RMSNormFwdOp", "--json").data
+    kernels = {kernel["key"]: kernel for kernel in data["kernels"]}
+    general = [kernel for kernel in kernels.values() if kernel["general"]]
+    assert len(general) == 1
+    assert general[0]["devices"] == ["cpu", "cuda"]
+    assert all(kernel["interface"] and kernel["summary"] for kernel in kernels.values())
+    out = tileops("show", "RMSNormFwdOp").out
+    assert all(key in out for key in kernels)
+    assert "after all others" in out
+
+
+def test_source_is_the_generated_code(tileops: Run) -> None:
+    outcome = tileops("show", "RMSNormFwdOp", "--source")
+    assert outcome.code == 0
+    ast.parse(outcome.out)
+    assert "norm/spec.yaml" in outcome.out
+    assert tileops("show", "RMSNormFwdOp", "--source", "--json").data["source"] == outcome.out
+
+
+def test_every_op_can_be_shown(tileops: Run) -> None:
+    for row in tileops("list", "--json").data:
+        outcome = tileops("show", row["op"])
+        assert outcome.code == 0, outcome.err
+        assert "⊢" in outcome.out

@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+__all__ = [
+    "AmbiguousTargetError",
+    "BackendError",
+    "DispatchError",
+    "ManifestError",
+    "OpNotAvailableError",
+    "SignatureError",
+    "SignatureTypeError",
+    "TileOpsError",
+    "UnknownTargetError",
+]
+
 Phase = Literal["construction", "call"]
 
 

@@ -88,3 +88,9 @@ def name_of(value: object) -> str | None:
     if cls.__module__ != "torch" or cls.__name__ != "dtype":
         return None
     return str(value).removeprefix("torch.")
+
+
+def int_range(name: str) -> tuple[int, int]:
+    """The smallest and the largest value of an integer dtype."""
+    bits = BITS[name]
+    return (0, 2**bits - 1) if name in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

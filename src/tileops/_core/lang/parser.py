@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import math
-from typing import Literal, TypeVar, cast
+from typing import TypeVar, cast
 
 from tileops._core.lang import rejected
 from tileops._core.lang.cursor import Cursor
@@ -26,7 +26,6 @@ from tileops._core.lang.nodes import (
     Each,
     Expr,
     FamilyApplication,
-    Logical,
     Name,
     Negate,
     Not,
@@ -35,11 +34,10 @@ from tileops._core.lang.nodes import (
     Shape,
     ShapeList,
     Slice,
-    Span,
     Splice,
     Subscript,
 )
-from tileops._core.lang.walk import deepest
+from tileops._core.lang.walk import deepest, logical
 
 MAX_DEPTH = 100
 """Levels of a tree; a chain such as `a + b + c` has one per operator."""
@@ -381,16 +379,3 @@ class _Parser(Cursor):
             raise self.fault(f"{callee} takes one name", start)
         form = Present if callee == "present" else Bytes
         return form(args[0].id, span=self.span(start))
-
-
-def logical(op: Literal["and", "or"], operands: list[Expr], span: Span) -> Expr:
-    """`a op b op …`, flat; the operand itself when there is but one."""
-    if len(operands) == 1:
-        return operands[0]
-    flat: list[Expr] = []
-    for operand in operands:
-        if isinstance(operand, Logical) and operand.op == op:
-            flat.extend(operand.operands)
-        else:
-            flat.append(operand)
-    return Logical(op, tuple(flat), span=span)

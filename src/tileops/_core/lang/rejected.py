@@ -101,7 +101,7 @@ def defining_equation(name: str, definition: str) -> str:
 def attribute(base: str, name: str) -> str:
     """Attributes other than those of algebraic types and `.value`."""
     hint = {
-        "ndim": f"; use `len(S)` of a shape index S that {base} has",
-        "dtype": f"; use the dtype index that {base} has",
+        "ndim": "; use `len(S)` of a shape index S",
+        "dtype": "; use the dtype index",
     }.get(name, "; use a primitive")
     return f"{base}.{name} is not in the language{hint}"

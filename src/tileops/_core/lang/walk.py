@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
-from tileops._core.lang.nodes import Constant, Expr, Node, Shape, Splice
+from tileops._core.lang.nodes import Constant, Expr, Logical, Node, Shape, Span, Splice
 
 N = TypeVar("N", bound=Node)
 
@@ -61,6 +61,19 @@ def _changed(value: object, change: Callable[[Expr], Expr]) -> object:
         items = tuple(_changed(item, change) for item in value)
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     return value
+
+
+def logical(op: Literal["and", "or"], operands: Sequence[Expr], span: Span) -> Expr:
+    """`a op b op …`, flat; the operand itself when there is but one."""
+    if len(operands) == 1:
+        return operands[0]
+    flat: list[Expr] = []
+    for operand in operands:
+        if isinstance(operand, Logical) and operand.op == op:
+            flat.extend(operand.operands)
+        else:
+            flat.append(operand)
+    return Logical(op, tuple(flat), span=span)
 
 
 def deepest(root: Expr | Shape, limit: int) -> Node | None:

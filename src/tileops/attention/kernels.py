@@ -164,7 +164,14 @@ class VarlenAttentionPortableKernel(
         c = place_q + _first_positions(cu_seqlens_q, cu_seqlens_kv)[request_q]
         visible = self._visible(c, place_kv)
         mask = mask if visible is None else mask & visible
-        return self._attend(q[None], k[None], v[None], mask)[0]
+        # A masked key still meets a weight of 0, and 0 * NaN would leak into other requests.
+        spoilt = ~(k.isfinite().all(-1) & v.isfinite().all(-1))  # [T_kv, H_kv]
+        k, v = (part.masked_fill(spoilt[:, :, None], 0) for part in (k, v))
+        spoils = (mask.float() @ spoilt.float() > 0).repeat_interleave(
+            self.call.heads // self.call.kv_heads, dim=1
+        )
+        out = self._attend(q[None], k[None], v[None], mask)[0]
+        return out.masked_fill(spoils[:, :, None], torch.nan)
 
     def _visible(self, c: Tensor, j: Tensor) -> Tensor | None:
         """Whether the query at position `c` sees key `j` of its request; None if all see all.
@@ -180,9 +187,9 @@ class VarlenAttentionPortableKernel(
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Attention of a batch `[B, S, H, D]` whose members share a mask."""
-        if self.call.softcap:
-            return self._capped(q, k, v, mask)
-        return self._scaled(q, k, v, mask)
+        out = (self._capped if self.call.softcap else self._scaled)(q, k, v, mask)
+        # Not every backend of torch gives zeros where nothing is seen.
+        return out if mask is None else out.masked_fill_(~mask.any(1)[:, None, None], 0)
 
     def _scaled(
         self,
@@ -193,7 +200,7 @@ class VarlenAttentionPortableKernel(
         *,
         is_causal: bool = False,
     ) -> Tensor:
-        """Torch's attention; a row that the mask hides from every key gives zeros there too."""
+        """Torch's own attention."""
         return F.scaled_dot_product_attention(
             q.transpose(1, 2),
             k.transpose(1, 2),
@@ -216,10 +223,7 @@ class VarlenAttentionPortableKernel(
             scores = torch.tanh((grouped[..., block, :] @ keys.mT) * (scale / cap)) * cap
             if mask is not None:
                 scores.masked_fill_(~mask[block], -torch.inf)
-            weights = torch.softmax(scores, -1)
-            if mask is not None:
-                weights.masked_fill_(~mask[block].any(-1, keepdim=True), 0)
-            parts.append(weights @ values)
+            parts.append(torch.softmax(scores, -1) @ values)
         out = torch.cat(parts, 3).permute(0, 3, 1, 2, 4).flatten(2, 3)
         return out.to(q.dtype)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tileops._core.op import Op
+from tileops._core.op.units import tensor_core
 from tileops.attention.kernels import (
     VarlenAttentionCall,
     VarlenAttentionFwdInterface,
@@ -90,6 +91,10 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
         kernel = self.kernel_for("varlen_attention", self._call(q, k))
         scales = (q_scale, k_scale, v_scale)
         return kernel(q, k, v, cu_seqlens_q, cu_seqlens_kv, *scales, rope_cos, rope_sin)
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of the last call's dtype."""
+        return tensor_core(self.last_call.indices["T"])
 
     def _call(self, q: Tensor, k: Tensor) -> VarlenAttentionCall:
         """The call spec of these tensors."""

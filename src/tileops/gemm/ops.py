@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from tileops._core.op import Op
+from tileops._core.op.units import tensor_core
 from tileops.gemm.kernels import (
     BmmCall,
     BmmFwdInterface,
@@ -17,7 +18,15 @@ from tileops.gemm.kernels import (
 __all__ = ["GemmFwdOp", "BmmFwdOp"]
 
 
-class GemmFwdOp(Op):
+class _ContractionOp(Op):
+    """An op whose FLOPs are multiply-adds of operands of dtype `T`."""
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of the last call's dtype."""
+        return tensor_core(self.last_call.indices["T"])
+
+
+class GemmFwdOp(_ContractionOp):
     """Matrix product; by default the second factor is a weight `[N, K]` (NT).
 
     Source: `torch.matmul` of two matrices.
@@ -41,7 +50,7 @@ class GemmFwdOp(Op):
         return self.kernel_for("gemm", call)(a, b)
 
 
-class BmmFwdOp(Op):
+class BmmFwdOp(_ContractionOp):
     """Batched matrix product of 3-d tensors, without broadcasting.
 
     Source: `torch.bmm`.

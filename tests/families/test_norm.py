@@ -1,0 +1,111 @@
+"""Norms: accuracy against float64, offsets, huge and special values, views, the kernel chosen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tileops.norm import FusedAddRMSNormFwdOp, LayerNormFwdOp, RMSNormFwdOp, reference
+from tileops.norm.kernels import RMSNormCall
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (3, 7), (2, 3, 130), (5, 4097), (2, 2, 3, 5)])
+def test_rms_norm_is_accurate(draw, close, dtype, shape):
+    x, weight = draw(*shape, dtype=dtype), draw(shape[-1], dtype=dtype)
+    op = RMSNormFwdOp(normalized_shape=shape[-1:], eps=1e-6)
+    params = {"normalized_shape": shape[-1:], "eps": 1e-6}
+    close(op(x, weight), reference.rms_norm(x, weight, **params))
+    close(op(x), reference.rms_norm(x, **params))
+
+
+def test_rms_norm_takes_several_trailing_axes(draw, close):
+    x, weight = draw(2, 3, 4, 5), draw(4, 5)
+    op = RMSNormFwdOp(normalized_shape=[4, 5])
+    close(op(x, weight), reference.rms_norm(x, weight, normalized_shape=[4, 5]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rms_norm_without_eps_uses_the_epsilon_of_float32(draw, dtype):
+    x = draw(2, 64, dtype=dtype, scale=2.0**-9)
+    given, default = RMSNormFwdOp([64], 2.0**-23), RMSNormFwdOp([64])
+    assert torch.equal(default(x), given(x))
+    assert torch.equal(default(x), F.rms_norm(x, (64,)))
+    assert not torch.equal(default(x), RMSNormFwdOp([64], torch.finfo(torch.float16).eps)(x))
+
+
+def test_rms_norm_of_zeros_is_zero(close):
+    close(RMSNormFwdOp([9])(torch.zeros(2, 9)), torch.zeros(2, 9))
+
+
+def test_rms_norm_of_huge_half_values_does_not_overflow(close):
+    x = torch.full((2, 256), 60000.0, dtype=torch.float16)
+    close(RMSNormFwdOp([256])(x), torch.ones(2, 256, dtype=torch.float16))
+
+
+@pytest.mark.parametrize("special", [torch.nan, torch.inf])
+def test_rms_norm_keeps_special_values_in_their_row(draw, special):
+    x = draw(3, 33)
+    x[1, 5] = special
+    y = RMSNormFwdOp([33])(x)
+    assert not y[1, 5].isfinite()
+    assert y[[0, 2]].isfinite().all()
+
+
+def test_norms_read_views(draw, close):
+    base, weight = draw(6, 40), draw(40)[::2]
+    x = base[::2, ::2]
+    params = {"normalized_shape": [20]}
+    close(RMSNormFwdOp([20])(x, weight), reference.rms_norm(x, weight, **params))
+    close(LayerNormFwdOp([20])(x.T.contiguous().T, weight, weight),
+          reference.layer_norm(x, weight, weight, **params))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4,), (3, 7), (2, 3, 130), (3, 4097)])
+def test_layer_norm_is_accurate(draw, close, dtype, shape):
+    n = shape[-1]
+    x, weight, bias = draw(*shape, dtype=dtype), draw(n, dtype=dtype), draw(n, dtype=dtype)
+    op = LayerNormFwdOp(normalized_shape=[n])
+    for affine in ((), (weight,), (weight, bias), (None, bias)):
+        close(op(x, *affine), reference.layer_norm(x, *affine, normalized_shape=[n]))
+
+
+@pytest.mark.parametrize("offset", [100.0, 1e4])
+def test_layer_norm_centres_before_it_squares(draw, close, offset):
+    x = draw(4, 512) + offset
+    bound = 1e-5 + offset * 2.0**-22
+    close(LayerNormFwdOp([512])(x), reference.layer_norm(x, normalized_shape=[512]), bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fused_add_equals_the_norm_of_the_rounded_sum(draw, dtype):
+    x, residual, weight = draw(3, 70, dtype=dtype), draw(3, 70, dtype=dtype), draw(70, dtype=dtype)
+    output, total = FusedAddRMSNormFwdOp(eps=1e-5)(x, residual, weight)
+    assert torch.equal(total, x + residual)
+    assert torch.equal(output, RMSNormFwdOp([70], 1e-5)(total, weight))
+
+
+def test_fused_add_is_accurate_and_writes_nothing(draw, close):
+    tensors = draw(2, 5, 33), draw(2, 5, 33), draw(33)
+    before = [tensor.clone() for tensor in tensors]
+    expected = reference.fused_add_rms_norm(*tensors)
+    for actual, wanted in zip(FusedAddRMSNormFwdOp()(*tensors), expected, strict=True):
+        close(actual, wanted)
+    assert all(map(torch.equal, tensors, before))
+
+
+def test_the_portable_kernel_serves_the_cpu_and_what_nothing_else_does():
+    op = RMSNormFwdOp([4096])
+    cpu = RMSNormCall(4096, 1e-6, True, torch.float32, device=torch.device("cpu"))
+    assert op.key_for("rms_norm", cpu) == "portable"
+
+
+def test_rows_do_not_make_entries(draw):
+    op = RMSNormFwdOp([16])
+    for rows in range(1, 9):
+        op(draw(rows, 16))
+    assert len(op.built_entries("rms_norm")) == 1

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -146,11 +146,14 @@ class VarlenAttentionPortableKernel(
         parts = []
         for run in _equal_runs(cu_seqlens_q.tolist(), cu_seqlens_kv.tolist()):
             batch = run.batched(q, k, v)
-            if self._window == (-1, 0) and run.rows == run.columns and not self.call.softcap:
+            left, right = self._binding_window(run.rows, run.columns)
+            if left < 0 and right < 0:
+                out = self._attend(*batch, None)
+            elif (left, right) == (-1, 0) and run.rows == run.columns and not self.call.softcap:
                 out = self._scaled(*batch, is_causal=True)
             else:
                 c = torch.arange(run.columns - run.rows, run.columns)
-                out = self._attend(*batch, self._visible(c, torch.arange(run.columns)))
+                out = self._attend(*batch, _visible(c, torch.arange(run.columns), left, right))
             parts.append(out.flatten(0, 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -160,10 +163,9 @@ class VarlenAttentionPortableKernel(
         """All requests at once, each query masked to the keys of its own, without host reads."""
         request_q, place_q = _places(cu_seqlens_q, q.shape[0])
         request_kv, place_kv = _places(cu_seqlens_kv, k.shape[0])
-        mask = request_q[:, None] == request_kv
         c = place_q + _first_positions(cu_seqlens_q, cu_seqlens_kv)[request_q]
-        visible = self._visible(c, place_kv)
-        mask = mask if visible is None else mask & visible
+        window = self._binding_window(q.shape[0], k.shape[0])
+        mask = (request_q[:, None] == request_kv) & _visible(c, place_kv, *window)
         # A masked key still meets a weight of 0, and 0 * NaN would leak into other requests.
         spoilt = ~(k.isfinite().all(-1) & v.isfinite().all(-1))  # [T_kv, H_kv]
         k, v = (part.masked_fill(spoilt[:, :, None], 0) for part in (k, v))
@@ -173,17 +175,10 @@ class VarlenAttentionPortableKernel(
         out = self._attend(q[None], k[None], v[None], mask)[0]
         return out.masked_fill(spoils[:, :, None], torch.nan)
 
-    def _visible(self, c: Tensor, j: Tensor) -> Tensor | None:
-        """Whether the query at position `c` sees key `j` of its request; None if all see all.
-
-        A window that reaches past the most distant key of the longest possible request is none.
-        """
+    def _binding_window(self, rows: int, columns: int) -> tuple[int, int]:
+        """The window, without the sides that reach past every key of `rows` by `columns`."""
         left, right = self._window
-        after = j <= c[:, None] + right if 0 <= right < c.numel() - 1 else None
-        before = j >= c[:, None] - left if 0 <= left < j.numel() - 1 else None
-        if after is None or before is None:
-            return before if after is None else after
-        return after & before
+        return left if left < columns - 1 else -1, right if right < rows - 1 else -1
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Attention of a batch `[B, S, H, D]` whose members share a mask."""
@@ -249,22 +244,21 @@ class VarlenAttentionPortableKernel(
         return torch.cat((turned.to(x.dtype), x[..., 2 * half :]), -1)
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(NamedTuple):
     """Neighbouring requests with `rows` queries and `columns` keys each."""
 
     queries: slice
     keys: slice
-    count: int
+    requests: int
     rows: int
     columns: int
 
     def batched(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The run's part of packed tensors, as `[count, rows or columns, H, D]`."""
+        """The run's part of packed tensors, as `[requests, rows or columns, H, D]`."""
         return (
-            q[self.queries].view(self.count, self.rows, *q.shape[1:]),
-            k[self.keys].view(self.count, self.columns, *k.shape[1:]),
-            v[self.keys].view(self.count, self.columns, *v.shape[1:]),
+            q[self.queries].view(self.requests, self.rows, *q.shape[1:]),
+            k[self.keys].view(self.requests, self.columns, *k.shape[1:]),
+            v[self.keys].view(self.requests, self.columns, *v.shape[1:]),
         )
 
 
@@ -278,6 +272,12 @@ def _equal_runs(starts_q: list[int], starts_kv: list[int]) -> Iterator[_Run]:
         if rows:
             queries = slice(run[0][0][0], run[-1][0][1])
             yield _Run(queries, slice(run[0][1][0], run[-1][1][1]), len(run), rows, columns)
+
+
+def _visible(c: Tensor, j: Tensor, left: int, right: int) -> Tensor:
+    """Whether the query at position `c` sees key `j` of its request, all pairs."""
+    mask = j >= (c[:, None] - left if left >= 0 else 0)
+    return mask & (j <= c[:, None] + right) if right >= 0 else mask
 
 
 def _first_positions(cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:

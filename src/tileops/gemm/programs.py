@@ -6,8 +6,6 @@ float32 and are rounded once.
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
-from dataclasses import dataclass
-
 import tilelang.language as T
 
 from tileops._programs.program import Program
@@ -53,7 +51,7 @@ def build_gemm_pipelined(
         trans_b: whether `B` is stored transposed.
         tile: rows, columns and depth of a tile.
         stages: buffers of the ring.
-        group: tile rows that neighbouring blocks share, so that their operands meet in the L2 cache.
+        group: tile rows that neighbouring blocks share, so that operands meet in the L2 cache.
         blocks: largest number of blocks, one for each multiprocessor.
     """
     BM, BN, BK = tile

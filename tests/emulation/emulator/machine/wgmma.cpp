@@ -1,0 +1,127 @@
+// wgmma: 64 rows times N columns, 16 deep, 16-bit operands, float32 accumulators in registers.
+//
+// Descriptors, swizzles and the register layout are those of the hardware. Under a schedule with
+// late products, operands are read as late as the wait allows.
+#include <cstring>
+
+#include "machine.h"
+
+namespace emu {
+
+float half_at(const void* address, bool bfloat) {
+  uint16_t bits;
+  memcpy(&bits, address, 2);
+  if (bfloat) {
+    uint32_t wide = static_cast<uint32_t>(bits) << 16;
+    float value;
+    memcpy(&value, &wide, 4);
+    return value;
+  }
+  _Float16 value;
+  memcpy(&value, &bits, 2);
+  return static_cast<float>(value);
+}
+
+namespace {
+
+constexpr int kRows = 64, kDepth = 16, kMaxColumns = 256;
+
+struct Descriptor {
+  uint64_t start, leading, stride;
+  int swizzle;  // as in a tensor map
+  int width;    // elements of a swizzled row
+
+  explicit Descriptor(uint64_t bits) {
+    static const int modes[] = {0, 3, 2, 1};
+    start = (bits & 0x3fff) << 4;
+    leading = ((bits >> 16) & 0x3fff) << 4;
+    stride = ((bits >> 32) & 0x3fff) << 4;
+    swizzle = modes[bits >> 62];
+    width = 8 << swizzle;
+  }
+
+  // Address of element (i, k), i along the outer extent of the product.
+  const char* element(bool outer_first, int i, int k) const {
+    uint64_t at = start;
+    if (!outer_first) {
+      at += i / 8 * stride;
+      at += swizzle ? i % 8 * width * 2 + k * 2 : k / 8 * leading + i % 8 * 16 + k % 8 * 2;
+    } else if (swizzle) {
+      at += i / width * leading + i % width * 2 + k % 8 * width * 2 + k / 8 * stride;
+    } else {
+      at += i / 8 * stride + k / 8 * leading + k % 8 * 16 + i % 8 * 2;
+    }
+    at = swizzled(at, swizzle);
+    if (at + 2 > static_cast<uint64_t>(shared_bytes)) fail("wgmma operand outside shared memory");
+    return self->block->shared + at;
+  }
+};
+
+float a_element(const Product& p, const Descriptor& a, int row, int k) {
+  if (!p.a_in_registers) return half_at(a.element(p.transpose_a, row, k), p.bfloat);
+  int thread = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;
+  auto* word = p.a[thread] + row % 16 / 8 + k / 8 * 2;
+  return half_at(reinterpret_cast<const char*>(word) + k % 2 * 2, p.bfloat);
+}
+
+void execute(Product& p) {
+  static float left[kRows][kDepth], right[kDepth][kMaxColumns], sums[kRows][kMaxColumns];
+  Descriptor a(p.a_descriptor), b(p.b_descriptor);
+  for (int row = 0; row < kRows; ++row)
+    for (int k = 0; k < kDepth; ++k) left[row][k] = a_element(p, a, row, k);
+  for (int k = 0; k < kDepth; ++k)
+    for (int column = 0; column < p.columns; ++column)
+      right[k][column] = half_at(b.element(p.transpose_b, column, k), p.bfloat);
+  for (int row = 0; row < kRows; ++row) {
+    for (int column = 0; column < p.columns; ++column) sums[row][column] = 0;
+    for (int k = 0; k < kDepth; ++k)
+      for (int column = 0; column < p.columns; ++column)
+        sums[row][column] += left[row][k] * right[k][column];
+  }
+  for (int thread = 0; thread < kWarpgroup; ++thread) {
+    int row = thread / 32 * 16 + thread % 32 / 4;
+    for (int i = 0; i < p.columns / 2; ++i) {
+      float sum = sums[row + i / 2 % 2 * 8][i / 4 * 8 + thread % 4 * 2 + i % 2];
+      float& c = p.c[thread][i];
+      c = p.accumulate ? c + sum : sum;
+    }
+  }
+  p.done = true;
+  ++progress;
+}
+
+bool same(const Product& x, const Product& y) {
+  return x.a_in_registers == y.a_in_registers && x.columns == y.columns &&
+         x.a_descriptor == y.a_descriptor && x.b_descriptor == y.b_descriptor &&
+         x.accumulate == y.accumulate;
+}
+
+}  // namespace
+
+void product(const Product& issued, const uint32_t* a, float* c) {
+  auto& queue = self->block->products[self->index / kWarpgroup];
+  size_t at = self->products++;
+  if (queue.size() == at) queue.push_back(issued);
+  Product& p = queue[at];
+  if (!same(p, issued)) fail("wgmma operands differ within a warpgroup");
+  p.a[self->index % kWarpgroup] = a;
+  p.c[self->index % kWarpgroup] = c;
+  ++progress;
+  if (++p.issued == kWarpgroup && !schedule.late_products) execute(p);
+}
+
+void product_commit() { self->product_groups.push_back(self->products); }
+
+void product_wait(int pending) {
+  auto& groups = self->product_groups;
+  if (groups.size() <= static_cast<size_t>(pending)) return;
+  size_t through = groups[groups.size() - pending - 1];
+  auto& queue = self->block->products[self->index / kWarpgroup];
+  for (size_t i = 0; i < through; ++i) {
+    if (queue[i].done) continue;
+    wait_until([&] { return queue[i].issued == kWarpgroup; }, "wgmma of the others", i);
+    if (!queue[i].done) execute(queue[i]);
+  }
+}
+
+}  // namespace emu

@@ -6,13 +6,17 @@ Not for TileLang programs, which `programs.py` holds.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
+
+_HOPPER = 90
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,113 @@ class GemmPortableKernel(PortableKernel[GemmCall], GemmFwdInterface):
         """Multiply."""
         left = a.mT if self.call.trans_a else a
         return torch.mm(left, b.mT if self.call.trans_b else b)
+
+
+class Tile(NamedTuple):
+    """A tile of the result, the depth of one step along k, and the buffers of the ring."""
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+
+    def cycles(self, call: GemmCall) -> int:
+        """Estimated cycles of a product: rounds over the multiprocessors times a tile's steps.
+
+        A step costs what multiplying or what copying its operands takes, whichever is more.
+        """
+        tiles = -(-call.m // self.rows) * -(-call.n // self.columns)
+        rounds = -(-tiles // call.sm_count)
+        multiply = self.rows * self.columns * self.depth // _PRODUCTS_PER_CYCLE
+        copy = (self.rows + self.columns) * self.depth * 2 // _BYTES_PER_CYCLE
+        steps = -(-call.k // self.depth)
+        return rounds * (steps * max(multiply, copy) + _CYCLES_PER_TILE)
+
+
+_PRODUCTS_PER_CYCLE = 2048  # of one multiprocessor, 16-bit operands
+_BYTES_PER_CYCLE = 48  # that one multiprocessor gets from the L2 cache when all of them ask
+_CYCLES_PER_TILE = 1500  # filling the ring and draining the last products
+
+_TILES = (Tile(128, 256, 64, 4), Tile(128, 192, 64, 4), Tile(128, 128, 64, 6), Tile(64, 64, 128, 6))
+
+
+class GemmPipelinedKernel(Kernel, GemmFwdInterface):
+    """The product on Hopper's tensor cores, fed by the copy engine; 16-bit operands.
+
+    Args:
+        trans_a: whether `a` is stored transposed.
+        trans_b: whether `b` is stored transposed.
+        dtype: element type.
+        tile: how the product is cut up, chosen from the shape of the first call.
+        blocks: largest number of blocks, one for each multiprocessor.
+    """
+
+    supported_archs = frozenset({_HOPPER})
+
+    def __init__(
+        self, trans_a: bool, trans_b: bool, dtype: torch.dtype, tile: Tile, blocks: int
+    ) -> None:
+        super().__init__()
+        self.trans_a, self.trans_b, self.dtype = trans_a, trans_b, dtype
+        self.tile, self.blocks = tile, blocks
+
+    @classmethod
+    def refusal(cls, call: GemmCall) -> str | None:
+        """Refuses other element types, and row pitches that the copy engine cannot take."""
+        if call.dtype not in (torch.float16, torch.bfloat16):
+            return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+        if call.k == 0:
+            return "has no step to multiply when k is 0"
+        inner = {
+            "a": "m" if call.trans_a else "k",
+            "b": "k" if call.trans_b else "n",
+            "the result": "n",
+        }
+        unit = BOUNDARY // call.dtype.itemsize
+        for tensor, extent in inner.items():
+            if getattr(call, extent) % unit:
+                return (
+                    f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; in {tensor} "
+                    f"{extent}={getattr(call, extent)} is no multiple of {unit}"
+                )
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmPipelinedKernel]]:
+        """One build for each pair of layouts and class of shapes; no extent is part of it."""
+        tile = min(_TILES, key=lambda tile: tile.cycles(call))
+        constants = (call.trans_a, call.trans_b, call.dtype, tile, call.sm_count)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Tile rows that neighbours share, and blocks that share copies of `b`."""
+        return {"group": 8, "cluster": 1}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other walks over the tiles."""
+        return [{"group": group, "cluster": cluster} for group in (4, 8, 16) for cluster in (1, 2)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import Tiling, build_gemm_pipelined
+
+        program = build_gemm_pipelined(
+            str(self.dtype).removeprefix("torch."),
+            trans_a=self.trans_a,
+            trans_b=self.trans_b,
+            tiling=Tiling(*self.tile, **config),
+            blocks=self.blocks,
+        )
+        return program.compile(_HOPPER)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply."""
+        m, n = a.shape[self.trans_a], b.shape[not self.trans_b]
+        d = torch.empty(m, n, dtype=self.dtype, device=a.device)
+        self.program()(aligned(a.contiguous()), aligned(b.contiguous()), d)
+        return d
 
 
 @dataclass(frozen=True)

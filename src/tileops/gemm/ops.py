@@ -12,6 +12,7 @@ from tileops.gemm.kernels import (
     BmmPortableKernel,
     GemmCall,
     GemmFwdInterface,
+    GemmPipelinedKernel,
     GemmPortableKernel,
 )
 
@@ -32,7 +33,7 @@ class GemmFwdOp(_ContractionOp):
     Source: `torch.matmul` of two matrices.
     """
 
-    kernel_types = {"portable": GemmPortableKernel}
+    kernel_types = {"pipelined": GemmPipelinedKernel, "portable": GemmPortableKernel}
     interfaces = {"gemm": GemmFwdInterface}
 
     def __init__(

@@ -85,9 +85,7 @@ def _producer(tiling: Tiling, trans_a: bool, trans_b: bool):
         for k in T.serial(steps):
             T.barrier_wait(empty[slot], 1 - phase)
             T.tma_copy(
-                _step_of(
-                    A, k * tiling.depth, tiling.depth, bm * tiling.rows, tiling.rows, trans_a
-                ),
+                _step_of(A, k * tiling.depth, tiling.depth, bm * tiling.rows, tiling.rows, trans_a),
                 As[slot, :, :],
                 barrier=full[slot],
             )

@@ -16,7 +16,9 @@ from tileops.norm.kernels import (
     LayerNormPortableKernel,
     RMSNormCall,
     RMSNormFwdInterface,
+    RMSNormOnChipKernel,
     RMSNormPortableKernel,
+    RMSNormStreamingKernel,
 )
 
 __all__ = ["RMSNormFwdOp", "FusedAddRMSNormFwdOp", "LayerNormFwdOp"]
@@ -44,7 +46,11 @@ class RMSNormFwdOp(Op):
     Source: `torch.nn.functional.rms_norm`.
     """
 
-    kernel_types = {"portable": RMSNormPortableKernel}
+    kernel_types = {
+        "on_chip": RMSNormOnChipKernel,
+        "streaming": RMSNormStreamingKernel,
+        "portable": RMSNormPortableKernel,
+    }
     interfaces = {"rms_norm": RMSNormFwdInterface}
 
     def __init__(

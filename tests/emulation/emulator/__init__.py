@@ -7,8 +7,7 @@ accesses outside every tensor; wgmma, tensor maps, mbarriers and swizzles behave
 It says nothing about speed, and does not model proxy fences, memory order or register pressure.
 """
 
-from emulation.emulator.emulate import EmulationError, Emulator, Schedule
-from emulation.emulator.emulate import SCHEDULES as SCHEDULES
+from emulation.emulator.emulate import SCHEDULES, EmulationError, Emulator, Schedule
 from emulation.emulator.lowering import Lowered, lower
 
 __all__ = ["SCHEDULES", "EmulationError", "Emulator", "Lowered", "Schedule", "lower"]

@@ -168,9 +168,7 @@ def _encode(step: TensorMap, values: dict[str, Any]) -> _TensorMap:
     """What the driver's encoder makes of its arguments, with its checks."""
     numbers = [evaluate(argument, values) for argument in step.arguments]
     kind, rank, base = numbers[:3]
-    extents, strides, box, steps = (
-        numbers[3 + i * rank : 3 + (i + 1) * rank] for i in range(4)
-    )
+    extents, strides, box, steps = (numbers[3 + i * rank : 3 + (i + 1) * rank] for i in range(4))
     interleave, swizzle = numbers[3 + 4 * rank : 5 + 4 * rank]
     size = _ELEMENT_BYTES[kind]
     faults = {

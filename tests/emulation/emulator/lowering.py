@@ -1,4 +1,4 @@
-"""Lowers a program for Hopper and reads what its host function would do: tensor maps and launches."""
+"""Lowers a program for Hopper and reads what its host function does: tensor maps, launches."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TileOPs machinery: boundary."""
+"""The compile boundary: an op as registered operators, found again by instance key."""

@@ -18,7 +18,6 @@ import torch
 
 from tileops._core.devices import accelerator_type, as_current, current_device
 from tileops._core.dispatch import toolchain, tuning
-from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.dispatch.facts import device_facts
 from tileops._core.dispatch.tuning import Config
 

@@ -1,0 +1,144 @@
+"""The call entry of a class: how arguments bind, and the compile boundary where it has one."""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+
+from tileops._core.boundary import faults, instances
+from tileops._core.boundary.naming import NAMESPACE, operator_name
+from tileops._core.boundary.operators import OperatorParts, mark_written, register_operator
+from tileops._core.boundary.parameters import CallParameter
+from tileops._core.boundary.results import fresh_output
+from tileops._core.boundary.schema import operator_schema
+from tileops._core.boundary.source import entry_source, returned_outputs
+from tileops._core.signature.plan import EffectBranch
+from tileops._core.spec.model import OpSpec
+
+BoundCall = tuple[tuple[Any, ...], "dict[str, Any] | None", "dict[str, Any] | None"]
+
+
+@dataclass(frozen=True)
+class CallEntry:
+    """How calls of a class enter; `text` is the source it was compiled from.
+
+    `bind` is a function of the instance and the call's arguments.
+    """
+
+    text: str
+    bind: Callable[..., BoundCall]
+
+
+@dataclass(frozen=True)
+class _CompileBoundary(CallEntry):
+    """The operators of a class and the function that calls the right one."""
+
+    operator_names: tuple[str, ...]
+    call: Callable[..., Any]
+
+
+def make_entry(spec: OpSpec, parameters: Sequence[CallParameter]) -> CallEntry:
+    """The entry of a class without a boundary."""
+    text = entry_source(spec, parameters, ())
+    return CallEntry(text, _compiled(spec, text, parameters)["_bind_call"])
+
+
+def make_boundary(
+    spec: OpSpec, parameters: Sequence[CallParameter], effects: frozenset[EffectBranch]
+) -> _CompileBoundary:
+    """Register the operators of a class and make the entry that calls them.
+
+    Raises:
+        TypeError: a class of another name has an operator of the same name.
+    """
+    branches = sorted(effects, key=lambda branch: operator_name(spec, branch))
+    text = entry_source(spec, parameters, branches)
+    unit = _compiled(spec, text, parameters)
+    names = []
+    for number, branch in enumerate(branches):
+        name = operator_name(spec, branch)
+        schema = operator_schema(spec, parameters, branch)
+        fake = _fake(spec, branch)
+        parts = OperatorParts(name, schema, text, unit[f"_body_{number}"], fake)
+        unit[f"_operator_{number}"] = register_operator(spec.name, parts)
+        names.append(f"{NAMESPACE}::{name}")
+    unit["_find_call"] = _finder(
+        spec, parameters, {_key(branch): unit[f"_call_{i}"] for i, branch in enumerate(branches)}
+    )
+    return _CompileBoundary(text, unit["_bind_call"], tuple(names), unit["_call_boundary"])
+
+
+def _key(branch: EffectBranch) -> tuple[Any, ...]:
+    return (branch.writes, branch.has_out, branch.emits)
+
+
+def _finder(
+    spec: OpSpec, parameters: Sequence[CallParameter], calls: dict[tuple[Any, ...], Any]
+) -> Callable[[Any, tuple[bool, ...]], Any]:
+    """What picks the branch's `_call_N` by the presence of tensors that may be absent."""
+    absentable = [p.name for p in parameters if p.role != "execution" and not p.required]
+
+    def resolve(op: Any, presence: tuple[bool, ...]) -> Any:
+        named = dict(zip(absentable, presence, strict=True))
+        return calls[_key(op._signature.effect_branch(op, named))]
+
+    def find(op: Any, presence: tuple[bool, ...]) -> Any:
+        # A trace must not read a table that later calls fill: its guard would fail then.
+        if torch.compiler.is_compiling():
+            return resolve(op, presence)
+        found = op._effect_branches.get(presence)
+        if found is None:
+            found = resolve(op, presence)
+            if not op._is_traced():
+                op._effect_branches[presence] = found
+        return found
+
+    return find
+
+
+def _fake(spec: OpSpec, branch: EffectBranch) -> Callable[..., Any]:
+    """The branch's fake: check, then empty results of the checked shapes."""
+    names = (*spec.signature.inputs, *(("out",) if branch.has_out else ()))
+    returned = returned_outputs(spec, branch)
+
+    def fake(*arguments: Any) -> Any:
+        op = instances.find(arguments[-1])
+        record = op._check_in_fake(dict(zip(names, arguments, strict=False)))
+        made = tuple(fresh_output(record, name) for name in returned)
+        if not made:
+            return None
+        return made[0] if len(made) == 1 else made
+
+    return fake
+
+
+def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> dict[str, Any]:
+    """The namespace of the unit, entered in `linecache` so that debuggers show it."""
+    file = f"<tileops {spec.name} entry>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    code: CodeType = builtins.compile(text, file, "exec")
+    namespace: dict[str, Any] = {
+        "_Tensor": torch.Tensor,
+        "_SymInt": torch.SymInt,
+        "_isinstance": isinstance,
+        "_bool": bool,
+        "_int": int,
+        "_float": float,
+        "_str": str,
+        "_is_grad_enabled": torch.is_grad_enabled,
+        "_find_instance": instances.find,
+        "_mark_written": mark_written,
+        "_refuse_input": faults.refuse_input,
+        "_refuse_out": faults.refuse_out,
+        "_refuse_execution": faults.refuse_execution,
+        "_refuse_gradient": faults.refuse_gradient,
+    }
+    namespace |= {f"_default_{p.name}": p.default for p in parameters if p.role == "execution"}
+    exec(code, namespace)
+    return namespace

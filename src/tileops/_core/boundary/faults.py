@@ -1,0 +1,93 @@
+"""Arguments that a call refuses before anything else happens.
+
+These faults are found before the dispatcher sees the arguments; its own complaint would be a bare
+`RuntimeError` that names an operator nobody wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from tileops._core.boundary.parameters import CallParameter
+from tileops.errors import SignatureTypeError
+
+
+def signature_text(parameters: Sequence[CallParameter]) -> str:
+    """The parameters as a caller writes them."""
+    parts = []
+    for place, parameter in enumerate(parameters):
+        if parameter.keyword_only and not (place and parameters[place - 1].keyword_only):
+            parts.append("*")
+        default = "" if parameter.required else f"={parameter.default!r}"
+        parts.append(f"{parameter.name}{default}")
+    return f"({', '.join(parts)})"
+
+
+def refuse_input(op: Any, name: str, value: object) -> NoReturn:
+    """Refuse an input that is None but required, or no tensor."""
+    fault = (
+        f"required, got None; expected {signature_text(op._call_parameters)}"
+        if value is None
+        else f"expected a tensor, got {_described(value)}"
+    )
+    raise _type_error(op, f"inputs.{name}", fault)
+
+
+def refuse_out(op: Any, value: object) -> NoReturn:
+    """Refuse an `out` that is no tensor."""
+    raise _type_error(op, "out", f"expected a tensor, got {_described(value)}")
+
+
+def refuse_execution(op: Any, name: str, kind: type, value: object) -> NoReturn:
+    """Refuse an execution argument of the wrong type."""
+    raise _type_error(op, name, f"expected {kind.__name__}, got {_described(value)}")
+
+
+def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
+    """Refuse inputs that require grad where no gradient can be computed."""
+    names = [
+        name for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad
+    ]
+    raise RuntimeError(
+        f"{op._spec.name}: {', '.join(names)} requires grad, but the spec names no backward op for "
+        "this call; call it under torch.no_grad() for detached results"
+    )
+
+
+def binding_fault(
+    op: Any, args: Sequence[object], kwargs: Mapping[str, object]
+) -> SignatureTypeError | None:
+    """The fault for which arguments do not bind to `forward`, or None when they do."""
+    parameters: Sequence[CallParameter] = op._call_parameters
+    expected = f"expected {signature_text(parameters)}"
+    positional = [parameter for parameter in parameters if not parameter.keyword_only]
+    if len(args) > len(positional):
+        count = f"takes {len(positional)} positional arguments, got {len(args)}"
+        return _type_error(op, "", f"{count}; {expected}")
+    names = {parameter.name for parameter in parameters}
+    for name in kwargs:
+        if name == "out" and name not in names:
+            return _type_error(op, "out", f"no output takes a buffer; {expected}")
+        if name not in names:
+            return _type_error(op, "", f"unknown argument {name!r}; {expected}")
+    given = {parameter.name for parameter in positional[: len(args)]}
+    for name in kwargs:
+        if name in given:
+            return _type_error(op, "", f"argument {name!r} is given twice; {expected}")
+    for parameter in parameters:
+        if parameter.required and parameter.name not in given and parameter.name not in kwargs:
+            path = f"inputs.{parameter.name}" if parameter.role == "input" else parameter.name
+            return _type_error(op, path, f"required argument is missing; {expected}")
+    return None
+
+
+def _type_error(op: Any, path: str, fault: str) -> SignatureTypeError:
+    spec = op._spec
+    return SignatureTypeError(spec.name, "call", path, None, fault, origin=str(spec.location))
+
+
+def _described(value: object) -> str:
+    """A plain value with its type; of anything else the type alone, never its contents."""
+    kind = type(value).__name__
+    return f"{value!r} ({kind})" if isinstance(value, (bool, int, float, str)) else f"a {kind}"

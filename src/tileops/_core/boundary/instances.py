@@ -1,0 +1,52 @@
+"""Instances by key: how an operator of a compiled graph finds the op it belongs to.
+
+A key is a string, since strings are constants of a trace. It is never used again, in this process
+or another, because a compiler bakes shapes under it into artefacts that outlive the process. The
+table holds instances weakly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import weakref
+from typing import Any
+
+from tileops.errors import TileOpsError
+
+_table: dict[str, weakref.ref[Any]] = {}
+_run = secrets.token_hex(4)
+_numbers = itertools.count()
+
+
+def register(instance: object) -> str:
+    """Enter an instance under a new key and return the key."""
+    key = f"{type(instance).__name__}#{_run}-{next(_numbers)}"
+    _table[key] = weakref.ref(instance, lambda _: _table.pop(key, None))
+    return key
+
+
+def find(key: str) -> Any:
+    """The live instance of this key.
+
+    Raises:
+        TileOpsError: the instance is gone.
+    """
+    reference = _table.get(key)
+    instance = None if reference is None else reference()
+    if instance is None:
+        raise TileOpsError(
+            f"no live instance has the key {key!r}: keep the op alive as long as the function "
+            "that was compiled with it"
+        )
+    return instance
+
+
+def _renew_run() -> None:
+    """Give a forked child keys that its parent never makes."""
+    global _run
+    _run = secrets.token_hex(4)
+
+
+os.register_at_fork(after_in_child=_renew_run)

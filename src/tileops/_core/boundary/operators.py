@@ -1,0 +1,73 @@
+"""Registered operators: one per effect branch, defined through the low-level library.
+
+The body runs on real tensors and enters the instance; the fake checks and makes empty results.
+Defining an operator again under the same class name replaces it, which is harmless because both
+act on the instance that the key names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from tileops._core.boundary.naming import NAMESPACE
+
+
+class OperatorParts(NamedTuple):
+    """What one operator is made of; `text` is the source that its body was compiled from."""
+
+    name: str
+    schema: str
+    text: str
+    body: Callable[..., Any]
+    fake: Callable[..., Any]
+
+
+class _Registered(NamedTuple):
+    owner: str
+    schema: str
+    text: str
+    library: torch.library.Library
+
+
+_lock = threading.Lock()
+_registered: dict[str, _Registered] = {}
+
+
+def register_operator(owner: str, parts: OperatorParts) -> torch._ops.OpOverload:
+    """Define the operator for the class named `owner` and return it.
+
+    Raises:
+        TypeError: a class of another name has an operator of this name.
+    """
+    with _lock:
+        known = _registered.get(parts.name)
+        if known is not None and known.owner != owner:
+            raise TypeError(
+                f"{owner} and {known.owner} would both register the operator "
+                f"{NAMESPACE}::{parts.name}"
+            )
+        if known is None or (known.schema, known.text) != (parts.schema, parts.text):
+            if known is not None:
+                known.library._destroy()
+            _registered[parts.name] = _Registered(owner, parts.schema, parts.text, _define(parts))
+    overload: torch._ops.OpOverload = getattr(torch.ops.tileops, parts.name).default
+    return overload
+
+
+def _define(parts: OperatorParts) -> torch.library.Library:
+    library = torch.library.Library(NAMESPACE, "FRAGMENT")
+    library.define(parts.name + parts.schema, tags=(torch.Tag.needs_exact_strides,))
+    library.impl(parts.name, parts.body, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{parts.name}", parts.fake, lib=library)
+    return library
+
+
+def mark_written(*tensors: torch.Tensor | None) -> None:
+    """Tell autograd that tensors were written, whatever a kernel wrote them with."""
+    for tensor in tensors:
+        if tensor is not None and not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)

@@ -1,0 +1,103 @@
+"""The parameters of `forward`, and whether they follow the spec.
+
+Inputs in the spec's order, then `out` exactly where the spec has a buffer, then execution
+arguments, which operators pass as scalars. Read once per class; a call never inspects anything.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tileops._core.spec.model import OpSpec
+
+Role = Literal["input", "out", "execution"]
+
+SCALARS: dict[object, type] = {
+    spelling: kind for kind in (int, float, bool, str) for spelling in (kind, kind.__name__)
+}
+"""Annotations that an execution argument may have, as written or as a string."""
+
+MISSING = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class CallParameter:
+    """One parameter of `forward`: what it stands for and how it is given.
+
+    `required` inputs may not be None either. `kind` is the type of an execution argument, None
+    where a class without a boundary does not state one.
+    """
+
+    name: str
+    role: Role
+    required: bool
+    default: Any = None
+    keyword_only: bool = False
+    kind: type | None = None
+
+
+def call_parameters(cls: type, spec: OpSpec, *, bounded: bool) -> tuple[CallParameter, ...]:
+    """The parameters of `cls.forward` without `self`.
+
+    Args:
+        cls: the op class.
+        spec: its spec.
+        bounded: whether the class gets a compile boundary, which holds them to the spec.
+
+    Raises:
+        TypeError: they do not follow the spec, or an execution argument has no admitted type.
+    """
+    declared = list(inspect.signature(cls.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    found = tuple(_parameter(parameter, spec) for parameter in declared)
+    if bounded:
+        _check_order(cls, declared, spec)
+        for parameter in found:
+            if parameter.role == "execution" and parameter.kind is None:
+                raise TypeError(
+                    f"{cls.__name__}.forward: execution argument {parameter.name!r} must be "
+                    "annotated int, float, bool or str"
+                )
+    return found
+
+
+def _parameter(declared: inspect.Parameter, spec: OpSpec) -> CallParameter:
+    name, keyword_only = declared.name, declared.kind is declared.KEYWORD_ONLY
+    tensor = spec.signature.inputs.get(name)
+    if tensor is not None:
+        return CallParameter(name, "input", tensor.optional is False, None, keyword_only)
+    if name == "out":
+        return CallParameter(name, "out", False, None, keyword_only)
+    kind = SCALARS.get(declared.annotation)
+    required = declared.default is MISSING
+    return CallParameter(name, "execution", required, declared.default, keyword_only, kind)
+
+
+def _check_order(cls: type, declared: list[inspect.Parameter], spec: OpSpec) -> None:
+    inputs = spec.signature.inputs
+    wanted = [
+        name if tensor.optional is False else f"{name}=None" for name, tensor in inputs.items()
+    ]
+    if any(output.buffered for output in spec.signature.outputs.values()):
+        wanted.append("out=None")
+    leading = declared[: len(wanted)]
+    extra = declared[len(wanted) :]
+    variadic = any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD} for p in declared)
+    if (
+        [_spelled(p) for p in leading] != wanted
+        or any(p.kind is p.KEYWORD_ONLY for p in leading)
+        or any(p.name == "out" for p in extra)
+        or variadic
+    ):
+        raise TypeError(
+            f"{cls.__name__}.forward takes ({', '.join(map(str, declared))}), its spec asks for "
+            f"({', '.join(wanted)}) and then execution arguments"
+        )
+
+
+def _spelled(parameter: inspect.Parameter) -> str:
+    """The parameter as name, or `name=default`."""
+    if parameter.default is MISSING:
+        return parameter.name
+    return f"{parameter.name}={parameter.default!r}"

@@ -1,0 +1,214 @@
+"""Printing the source of a class's call entry: binding, and the boundary with its operators.
+
+One unit per class. Names of the unit's own begin with an underscore, which names of a spec never
+do. `_bind_call` gives the arguments as inputs, writes and execution arguments. With
+a boundary there are three functions more per effect branch: `_call_N` calls the operator and
+assembles the result, `_body_N` is what the operator runs, and `_call_boundary` picks the branch.
+Straight-line code: nothing is looped over, looked up or built that is known from the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileops._core.boundary.parameters import CallParameter
+from tileops._core.codegen.writer import SourceWriter, identifier
+from tileops._core.signature.plan import EffectBranch
+from tileops._core.spec.model import OpSpec, TensorOutput
+
+
+def entry_source(
+    spec: OpSpec, parameters: Sequence[CallParameter], branches: Sequence[EffectBranch]
+) -> str:
+    """The unit for a class; without branches it has no boundary."""
+    writer = SourceWriter()
+    writer.line(
+        f'"""How calls of {spec.name} enter: printed from its spec, not written by hand."""'
+    )
+    printer = _EntryPrinter(spec, parameters, writer)
+    printer.print_bind()
+    if branches:
+        printer.print_boundary(branches)
+        for number, branch in enumerate(branches):
+            printer.print_call(number, branch)
+            printer.print_body(number, branch)
+    return writer.text()
+
+
+class _EntryPrinter:
+    """Prints the functions of one unit."""
+
+    def __init__(
+        self, spec: OpSpec, parameters: Sequence[CallParameter], writer: SourceWriter
+    ) -> None:
+        self.spec = spec
+        self.writer = writer
+        self.parameters = parameters
+        self.names = {parameter.name: identifier(parameter.name) for parameter in parameters}
+        self.inputs = [identifier(name) for name in spec.signature.inputs]
+        self.execution = [p for p in parameters if p.role == "execution"]
+        self.absentable = [p.name for p in parameters if p.role != "execution" and not p.required]
+
+    def print_bind(self) -> None:
+        """Print `_bind_call`."""
+        with self.writer.function(
+            "_bind_call", self._signature(), "tuple", "The call's arguments, bound."
+        ):
+            self._print_checks()
+            self.writer.line(f"return {self._bound()}")
+
+    def _bound(self) -> str:
+        """Inputs, writes and execution arguments as one tuple display."""
+        writes = '{"out": out} if out is not None else None' if "out" in self.names else "None"
+        return f"{_tuple(self.inputs)}, {writes}, {self._execution()}"
+
+    def _execution(self) -> str:
+        pairs = [f"{p.name!r}: {self.names[p.name]}" for p in self.execution]
+        return f"{{{', '.join(pairs)}}}" if pairs else "None"
+
+    def _signature(self) -> list[str]:
+        """The parameters of `forward`, defaults as names of the unit."""
+        listed = ["_op"]
+        for parameter in self.parameters:
+            if parameter.keyword_only and "*" not in listed:
+                listed.append("*")
+            name = self.names[parameter.name]
+            default = "None" if parameter.role != "execution" else f"_default_{name}"
+            listed.append(name if parameter.required else f"{name}={default}")
+        return listed
+
+    def _print_checks(self) -> None:
+        """Refuse what is no tensor, and execution arguments of the wrong type."""
+        for parameter in self.parameters:
+            name = self.names[parameter.name]
+            present = "" if parameter.required else f"{name} is not None and "
+            if parameter.role == "input":
+                with self.writer.block(f"if {present}not _isinstance({name}, _Tensor)"):
+                    self.writer.line(f"_refuse_input(_op, {name!r}, {name})")
+            elif parameter.role == "out":
+                with self.writer.block(f"if {present}not _isinstance({name}, _Tensor)"):
+                    self.writer.line(f"_refuse_out(_op, {name})")
+            elif parameter.kind is not None:
+                with self.writer.block(f"if {_wrong_type(name, parameter.kind)}"):
+                    kind = parameter.kind.__name__
+                    self.writer.line(f"_refuse_execution(_op, {name!r}, _{kind}, {name})")
+
+    def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
+        """Print `_call_boundary`."""
+        doc = "Enter through the operator of the call's effect branch."
+        with self.writer.function("_call_boundary", self._signature(), "object", doc):
+            self._print_checks()
+            self._print_gradient_check()
+            given = ", ".join([*self.names.values(), "_op._instance_key"])
+            if len(branches) == 1:
+                self.writer.line(f"return _call_0({given})")
+                return
+            presence = _tuple([f"{name} is not None" for name in self.absentable])
+            self.writer.line(f"return _find_call(_op, {presence})({given})")
+
+    def _print_gradient_check(self) -> None:
+        """Refuse inputs that require grad, except where a backward op computes the gradient."""
+        tests = []
+        for parameter in self.parameters:
+            if parameter.role == "input":
+                name = self.names[parameter.name]
+                present = "" if parameter.required else f"{name} is not None and "
+                tests.append(f"{present}{name}.requires_grad")
+        condition = f"_is_grad_enabled() and ({' or '.join(tests)})"
+        if self.spec.backward is not None:
+            if "out" not in self.names:
+                return
+            condition = f"out is not None and {condition}"
+        with self.writer.block(f"if {condition}"):
+            pairs = ", ".join(f"{name!r}: {name}" for name in self.inputs)
+            self.writer.line(f"_refuse_gradient(_op, {{{pairs}}})")
+
+    def print_call(self, number: int, branch: EffectBranch) -> None:
+        """Print `_call_N`: the operator's call and the result as the caller gets it."""
+        arguments = [*self.names.values(), "_key"]
+        doc = f"Call the operator {branch_text(branch)}."
+        with self.writer.function(f"_call_{number}", arguments, "object", doc):
+            call = f"_operator_{number}({', '.join([*self._passed(branch), '_key'])})"
+            outputs = self.spec.signature.outputs
+            returned = returned_outputs(self.spec, branch)
+            if [*outputs] == returned:
+                self.writer.line(f"return {call}")
+                return
+            values = {name: f"_value_{name}" for name in returned}
+            target = f"{', '.join(values.values())} = " if returned else ""
+            self.writer.line(f"{target}{call}")
+            parts = [
+                values.get(name) or own_tensor(output, branch) or "None"
+                for name, output in outputs.items()
+            ]
+            if parts:
+                self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
+
+    def print_body(self, number: int, branch: EffectBranch) -> None:
+        """Print `_body_N`: find the instance, run the seven steps, return what the schema does."""
+        arguments = [*self._passed(branch), "_key"]
+        doc = "Run the call on the instance of this key."
+        with self.writer.function(f"_body_{number}", arguments, "object", doc):
+            self.writer.line("_op = _find_instance(_key)")
+            writes = '{"out": out}' if branch.has_out else "None"
+            run = (
+                f"_op._run_call({_tuple(self.inputs)}, _op.forward, "
+                f"writes={writes}, execution={self._execution()})"
+            )
+            touched = [*branch.writes, *(["out"] if branch.has_out else [])]
+            outputs = list(self.spec.signature.outputs)
+            returned = returned_outputs(self.spec, branch)
+            if not touched and outputs == returned:
+                self.writer.line(f"return {run}")
+                return
+            self.writer.line(f"_result = {run}")
+            if touched:
+                self.writer.line(f"_mark_written({', '.join(touched)})")
+            if not returned:
+                self.writer.line("return None")
+            elif outputs == returned:
+                self.writer.line("return _result")
+            else:
+                parts = [f"_result[{outputs.index(name)}]" for name in returned]
+                self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
+
+    def _passed(self, branch: EffectBranch) -> list[str]:
+        """The operator's arguments before the key."""
+        out = ["out"] if branch.has_out else []
+        return [*self.inputs, *out, *(self.names[p.name] for p in self.execution)]
+
+
+def returned_outputs(spec: OpSpec, branch: EffectBranch) -> list[str]:
+    """The outputs that the branch's operator returns: those that are not the caller's own."""
+    outputs = spec.signature.outputs
+    return [
+        name for name in outputs if name in branch.emits and not own_tensor(outputs[name], branch)
+    ]
+
+
+def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
+    """The caller's tensor that the output is on this branch, or None."""
+    if output.name not in branch.emits:
+        return None
+    if output.buffered and branch.has_out:
+        return "out"
+    return output.alias if output.alias in branch.writes else None
+
+
+def branch_text(branch: EffectBranch) -> str:
+    """The branch in words."""
+    writes = f"that writes {', '.join(branch.writes)}" if branch.writes else "that writes no input"
+    return f"{writes}, {'with' if branch.has_out else 'without'} out"
+
+
+def _wrong_type(name: str, kind: type) -> str:
+    """The test that refuses a value for an execution argument of this type."""
+    if kind is int:
+        return f"_isinstance({name}, _bool) or not _isinstance({name}, (_int, _SymInt))"
+    if kind is float:
+        return f"_isinstance({name}, _bool) or not _isinstance({name}, (_int, _float))"
+    return f"not _isinstance({name}, _{kind.__name__})"
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

@@ -1,0 +1,224 @@
+"""One call: the ways in, the seven steps, and what a failure undoes.
+
+Check, selection, record and undo of a call that runs an implementation live in `_run_call` and
+nowhere else. The stack of calls is per thread; everything else on an instance is shared.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tileops._core.boundary.faults import binding_fault
+from tileops._core.boundary.results import empty_result, writes_nothing
+from tileops._core.op.serving import Serving
+from tileops._core.op.state import _UNRESOLVED, TargetKernel, TargetKey
+
+if TYPE_CHECKING:
+    from tileops._core.boundary.boundary import CallEntry
+    from tileops._core.runtime.record import SignatureCall
+
+Report = tuple[Any, Any]
+"""An op and the record of a call that it completed."""
+
+
+class _Stack(threading.local):
+    """The calls that are running on this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[Any, list[Report]]] = []
+
+
+_stack = _Stack()
+
+_FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
+
+
+class Calls(Serving):
+    """The calling side of an op."""
+
+    @abstractmethod
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs from the inputs; never called by a user."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the op on tensors.
+
+        Raises:
+            SignatureError: the signature rejects the call or the result.
+            DispatchError: no implementation serves the call, or several do.
+            OpNotAvailableError: nothing runs on the call's device.
+            BackendError: no target can be selected.
+        """
+        if self._instance_key is None:
+            raise RuntimeError(
+                f"{type(self).__name__} was not wholly constructed: its constructor must call "
+                "super().__init__"
+            )
+        try:
+            if self.compile_op_names:
+                return self._call_boundary(*args, **kwargs)
+            if self._is_traced():
+                return self._traced_call(args, kwargs)
+            inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
+        except TypeError as error:
+            fault = None if torch.compiler.is_compiling() else self._binding_fault(args, kwargs)
+            if fault is None:
+                raise
+            raise fault from error
+        return self._run_call(inputs, self._forward_by_name, writes=writes, execution=execution)
+
+    def _entry(self) -> CallEntry:
+        """The entry of the class; a class without a spec has none."""
+        if self._call_entry is None:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} has no spec, so it cannot be called: register one under the name {name!r} "
+                "with tileops.manifest.register before the class is defined"
+            )
+        return self._call_entry
+
+    def _binding_fault(self, args: Any, kwargs: Any) -> TypeError | None:
+        return None if self._call_entry is None else binding_fault(self, args, kwargs)
+
+    def _call_boundary(self, *args: Any, **kwargs: Any) -> Any:
+        """Enter through a registered operator; generated for a class with a boundary."""
+        raise NotImplementedError
+
+    def _forward_by_name(self, *inputs: Any, **named: Any) -> Any:
+        """`forward` with every argument by name, whatever their order."""
+        assert self._signature is not None
+        return self.forward(**dict(zip(self._signature.input_names, inputs, strict=True)), **named)
+
+    def _is_traced(self) -> bool:
+        """Whether this runs under a compiler or a fake-tensor mode."""
+        return torch.compiler.is_compiling() or torch._C._get_dispatch_mode(_FAKE_MODE) is not None
+
+    def _traced_call(self, args: Any, kwargs: Any) -> Any:
+        """A traced call of a class without a boundary: no check, no record."""
+        builder = self._target_builder
+        if builder is None or builder is _UNRESOLVED:
+            return self.forward(*args, **kwargs)
+        inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
+        return self._serve_traced(builder, inputs, {**(writes or {}), **(execution or {})})
+
+    def _run_call(
+        self,
+        inputs: tuple[Any, ...],
+        body: Callable[..., Any],
+        *,
+        writes: dict[str, Any] | None = None,
+        execution: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run one call through its seven steps.
+
+        Args:
+            inputs: in the spec's order, None for one that is absent.
+            body: runs the in-tree implementation.
+            writes: `{"out": tensor}` where the caller passed it.
+            execution: the other arguments of `forward`.
+        """
+        frames = _stack.frames
+        depth = len(frames)
+        reports: list[Report] = []
+        frames.append((self, reports))
+        try:
+            tensors = self._named(inputs, writes)
+            record = self._signature.check(self, tensors)
+            if writes_nothing(record):
+                result = empty_result(record, self._spec, tensors)
+                return self._complete(record, tensors, reports, result)
+            call = (record, tensors, reports, inputs, body, writes, execution)
+            with self._bind_lock:
+                # A call that selects keeps the lock until it is complete or undone, so that no
+                # other call runs on a binding that may still be taken back.
+                if self._target_builder is _UNRESOLVED and self._select_target(record.device):
+                    return self._run_selecting(call)
+                builder, kernels = self._target_builder, self._target_kernels
+            return self._run_bound(builder, kernels, *call)
+        finally:
+            del frames[depth:]
+
+    def _named(self, inputs: tuple[Any, ...], writes: dict[str, Any] | None) -> dict[str, Any]:
+        """The call's tensors by name, None for absent inputs, `out` only where it was passed."""
+        tensors = dict(zip(self._signature.input_names, inputs, strict=True))
+        if writes:
+            tensors.update(writes)
+        return tensors
+
+    def _run_selecting(self, call: tuple[Any, ...]) -> Any:
+        """Run the call that selected the target; a failure takes the selection back."""
+        try:
+            return self._run_bound(self._target_builder, self._target_kernels, *call)
+        except Exception:
+            self._reset_binding()
+            raise
+
+    def _run_bound(
+        self,
+        builder: Any,
+        kernels: dict[TargetKey, TargetKernel],
+        record: SignatureCall,
+        tensors: dict[str, Any],
+        reports: list[Report],
+        inputs: tuple[Any, ...],
+        body: Callable[..., Any],
+        writes: dict[str, Any] | None,
+        execution: dict[str, Any] | None,
+    ) -> Any:
+        """Produce the result by target kernel or body, and complete the call."""
+        arguments = {**(writes or {}), **(execution or {})} if writes or execution else _NOTHING
+        if builder is None or builder is _UNRESOLVED or _is_meta(record):
+            result = body(*inputs, **arguments)
+        else:
+            result = self._call_target(builder, kernels, record, tensors, inputs, arguments)
+        if result.__class__ is list:
+            result = tuple(result)
+        return self._complete(record, tensors, reports, result)
+
+    def _complete(
+        self, record: SignatureCall, tensors: dict[str, Any], reports: list[Report], result: Any
+    ) -> Any:
+        """Check the result, file what sub-ops reported, and record the call."""
+        self._signature.check_result(self, record, result, tensors)
+        self._record(record, reports)
+        return result
+
+    def _record(self, record: SignatureCall, reports: list[Report]) -> None:
+        """Finish the record, leave the stack, keep the record and report it to the call above."""
+        if reports or self.delegate_types:
+            record.file_stages(self._filed(reports))
+        frames = _stack.frames
+        frames.pop()
+        self._last_call = record
+        if frames:
+            frames[-1][1].append((self, record))
+
+    def _check_in_fake(self, tensors: dict[str, Any]) -> SignatureCall:
+        """The record of a call that ends in the operator's fake.
+
+        On meta tensors it completes there; under tracing nothing on the instance changes.
+        """
+        if self._is_traced():
+            return self._signature.check(self, tensors)
+        frames = _stack.frames
+        depth = len(frames)
+        reports: list[Report] = []
+        frames.append((self, reports))
+        try:
+            record = self._signature.check(self, tensors)
+            self._record(record, reports)
+            return record
+        finally:
+            del frames[depth:]
+
+
+_NOTHING: dict[str, Any] = {}
+
+
+def _is_meta(record: SignatureCall) -> bool:
+    return record.device is not None and record.device.type == "meta"

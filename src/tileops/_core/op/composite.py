@@ -1,0 +1,133 @@
+"""Composition: holding sub-ops, and filing what they report under their stages."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tileops._core.op.entries import Entries
+
+if TYPE_CHECKING:
+    from tileops._core.op.base import Op
+    from tileops._core.op.calls import Report
+    from tileops._core.runtime.record import SignatureCall
+
+
+class Composite(Entries):
+    """The holding side of an op; an op without `delegate_types` holds nothing."""
+
+    def delegate_for(
+        self, stage: str, identity: Hashable, given: Op | None = None, /, **params: Any
+    ) -> Op:
+        """The sub-op held for a stage and an identity; the only way to hold one.
+
+        Args:
+            stage: a key of `delegate_types`.
+            identity: every argument that changes what is built; None when construction settles
+                them all.
+            given: an op to hold instead of building one; it keeps its own target.
+            params: constructor arguments of a sub-op that is built.
+
+        Raises:
+            KeyError: the stage is not declared.
+            TypeError: `given` is no op, or the identity cannot be hashed.
+            ValueError: `given` is held elsewhere in this op, another op is held here, or holding
+                it would form a cycle.
+        """
+        try:
+            held = self._delegates[stage][identity]
+        except (KeyError, TypeError):
+            return self._hold(stage, identity, given, params)
+        if given is None or given is held:
+            return held
+        raise ValueError(
+            f"{self._name}: stage {stage!r} holds a {type(held).__name__} for the identity "
+            f"{identity!r}; it cannot hold another {type(given).__name__} there"
+        )
+
+    def _hold(self, stage: str, identity: Hashable, given: Any, params: dict[str, Any]) -> Op:
+        """Hold a sub-op that is not held yet."""
+        self._check_place(stage, identity)
+        with self._build_lock:
+            held = self._delegates.get(stage, {}).get(identity)
+            if held is not None:
+                return self.delegate_for(stage, identity, given)
+            if given is None:
+                op = self.delegate_types[stage](**params, target=self.target)
+            else:
+                self._check_given(stage, identity, given)
+                op = given
+            if self._tune_requested:
+                op.request_tune()
+            self._delegates.setdefault(stage, {})[identity] = op
+            self._delegate_stages[id(op)] = stage
+            if given is not None:
+                self.composition_only = True
+            return op
+
+    def _check_place(self, stage: str, identity: Hashable) -> None:
+        if stage not in self.delegate_types:
+            declared = ", ".join(map(repr, self.delegate_types)) or "none"
+            raise KeyError(f"{self._name} declares no stage {stage!r}; declared: {declared}")
+        try:
+            hash(identity)
+        except TypeError:
+            raise TypeError(
+                f"{self._name}: stage {stage!r}: the identity cannot be hashed, it is a "
+                f"{type(identity).__name__}"
+            ) from None
+
+    def _check_given(self, stage: str, identity: Hashable, given: Any) -> None:
+        """`given` is an op that this one can hold at this place."""
+        if not isinstance(given, Composite):
+            raise TypeError(
+                f"{self._name}: stage {stage!r} takes an op, got a {type(given).__name__}"
+            )
+        for place, ops in self._delegates.items():
+            for known, op in ops.items():
+                if op is given:
+                    raise ValueError(
+                        f"{self._name}: this {type(given).__name__} is held for stage {place!r} "
+                        f"and identity {known!r}, asked for stage {stage!r} and identity "
+                        f"{identity!r}"
+                    )
+        path = _path_to(given, self)
+        if path:
+            names = " holds ".join(type(op).__name__ for op in path)
+            raise ValueError(
+                f"{self._name}: stage {stage!r} cannot hold an op that is or holds this one: "
+                f"{names}"
+            )
+
+    def _filed(self, reports: list[Report]) -> Mapping[str, tuple[SignatureCall, ...]]:
+        """The reported records by stage, in completion order."""
+        stages: dict[str, list[SignatureCall]] = {stage: [] for stage in self.delegate_types}
+        for op, record in reports:
+            stage = self._delegate_stages.get(id(op))
+            if stage is None:
+                raise RuntimeError(
+                    f"{type(op).__name__} completed a call inside a call of {self._name}, which "
+                    "does not hold it: hold it through delegate_for"
+                )
+            stages[stage].append(record)
+        return {stage: tuple(records) for stage, records in stages.items()}
+
+    def held_delegates(self) -> tuple[Op, ...]:
+        """The sub-ops that the op holds, in stage order and in order of holding."""
+        with self._build_lock:
+            return tuple(
+                op
+                for stage in self.delegate_types
+                for op in self._delegates.get(stage, {}).values()
+            )
+
+
+def _path_to(start: Any, goal: object) -> list[Any]:
+    """The ops from `start` down to `goal`, by holding; empty when it is not reached."""
+    if start is goal:
+        return [start]
+    for op in start.held_delegates():
+        path = _path_to(op, goal)
+        if path:
+            return [start, *path]
+    return []

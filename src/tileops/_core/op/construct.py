@@ -1,0 +1,91 @@
+"""Construction: five steps in one order, none of which asks a device or builds a kernel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tileops._core.boundary import instances
+from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
+from tileops._core.op.state import OpState
+from tileops._core.targets import loading, registry
+from tileops._core.targets.registry import BUILTIN
+
+_tables: WeakKeyDictionary[type, tuple[tuple[Any, ...], ImplementationTable]] = WeakKeyDictionary()
+
+
+class Construction(OpState):
+    """What `Op.__init__` does."""
+
+    def __init__(self, *, target: str | None = None) -> None:
+        """Construct the base; a subclass has assigned its parameters before.
+
+        Args:
+            target: the target that serves the instance; `BUILTIN` for the in-tree kernels; None
+                lets the process default or the device of the first call decide.
+
+        Raises:
+            TypeError: `target` is neither None nor a non-empty string.
+            RuntimeError: the instance is constructed already.
+        """
+        if self._instance_key is not None:
+            raise RuntimeError(f"{type(self).__name__}: Op.__init__ ran twice on one instance")
+        if not (target is None or (isinstance(target, str) and target)):
+            raise TypeError(
+                f"{type(self).__name__}: target must be None, {BUILTIN!r} or the name of a target, "
+                f"got {target!r}"
+            )
+        self.target = target
+        loading.ensure_loaded()
+        self._construction_indices = self._check_construction()
+        self._install_table()
+        self._entries_by_call = {}
+        self._built_entries = {}
+        self._instance_key = instances.register(self)
+        self._create_tables()
+
+    def _check_construction(self) -> Mapping[str, Any]:
+        """Check the parameters and return what construction solves; generated from a spec."""
+        return MappingProxyType({})
+
+    def _install_table(self) -> None:
+        """Take over the class's implementation table with what backends added."""
+        if not (self.kernel_types or self.interfaces or registry.current.kernel_types):
+            return
+        table = implementation_table(type(self))
+        self._installed_kernel_types = table.kernel_types
+        self._keys_by_interface = table.keys_by_interface
+        self._preferred_over = table.preferred_over
+
+    def _create_tables(self) -> None:
+        """Create the locks and the tables that calls fill."""
+        self._target_kernels = {}
+        self._delegates = {}
+        self._delegate_stages = {}
+        self._effect_branches = {}
+        self._placed_tensors = {}
+        self._bind_lock = threading.RLock()
+        self._build_lock = threading.RLock()
+
+
+def implementation_table(cls: type[OpState]) -> ImplementationTable:
+    """The checked table of an op class; kept until the class or the registry changes.
+
+    Raises:
+        TypeError: an interface or an implementation has the wrong form.
+        ValueError: keys or preferences contradict each other.
+    """
+    basis = (registry.current.version, id(cls.kernel_types), id(cls.interfaces))
+    known = _tables.get(cls)
+    if known is not None and known[0] == basis:
+        return known[1]
+    added = registry.added_kernel_types(cls.__name__)
+    if cls.kernel_types or cls.interfaces or added:
+        table = install(cls.__name__, cls.interfaces, cls.kernel_types, added)
+    else:
+        table = EMPTY_TABLE
+    _tables[cls] = (basis, table)
+    return table

@@ -1,0 +1,110 @@
+"""Copies of an op: `copy`, `deepcopy` and pickle give a new instance of the same construction.
+
+A copy has a key and locks of its own, nothing selected and no record. What construction fixed, the
+attributes that the constructor set, tuned mode and the held sub-ops come along, these copied too.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import torch
+
+from tileops._core.boundary import instances
+from tileops._core.op.notes import add_note
+from tileops._core.op.tuned import Tuned
+from tileops._core.targets import loading
+
+Self = TypeVar("Self", bound="Copies")
+
+_OWN = frozenset({
+    "_instance_key", "_bind_lock", "_build_lock", "_target_builder", "_serving_target",
+    "_entries_by_call", "_built_entries", "_target_kernels", "_placed_tensors", "_delegates",
+    "_delegate_stages", "_effect_branches", "_last_call", "_tune_warned",
+})  # fmt: skip
+"""Fields that every instance has for itself."""
+
+_FIXED = (
+    "_construction_indices", "_installed_kernel_types", "_keys_by_interface", "_preferred_over",
+)  # fmt: skip
+"""Read-only fields that copies share, and that the process that loads a pickle works out again."""
+
+Held = list[tuple[str, Hashable, Any]]
+
+
+class Copies(Tuned):
+    """How an op is copied."""
+
+    def __copy__(self: Self) -> Self:
+        """A new instance with the same attributes and copies of the sub-ops."""
+        held = [(stage, identity, copy.copy(op)) for stage, identity, op in self._held()]
+        copied = {id(op): new for (*_, op), (*_, new) in zip(self._held(), held, strict=True)}
+        values = {name: copied.get(id(value), value) for name, value in self._carried().items()}
+        return self._revived(type(self).__new__(type(self)), values, held)
+
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        """A new instance with copies of everything that it carries over."""
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        values = {
+            name: self._attempt("copying", name, lambda value=value: copy.deepcopy(value, memo))
+            for name, value in self._carried().items()
+        }
+        held = [(stage, identity, copy.deepcopy(op, memo)) for stage, identity, op in self._held()]
+        return self._revived(new, values, held)
+
+    def __getstate__(self) -> tuple[dict[str, Any], Held]:
+        values = self._carried()
+        for name, value in values.items():
+            if not isinstance(value, (torch.Tensor, Copies)):
+                self._attempt("pickling", name, lambda value=value: pickle.dumps(value))
+        return values, self._held()
+
+    def __setstate__(self, state: tuple[dict[str, Any], Held]) -> None:
+        loading.ensure_loaded()
+        self.__dict__.update(state[0])
+        self._construction_indices = self._check_construction()
+        self._install_table()
+        self._begin(state[1])
+
+    def _revived(self: Self, new: Self, values: dict[str, Any], held: Held) -> Self:
+        """`new` with the carried values, the tables of this instance and a life of its own."""
+        new.__dict__.update(values)
+        for name in _FIXED:
+            setattr(new, name, getattr(self, name))
+        new._begin(held)
+        return new
+
+    def _begin(self, held: Held) -> None:
+        """Give an instance that no constructor made what every instance has for itself."""
+        self._initialise_binding()
+        self._instance_key = instances.register(self)
+        self._create_tables()
+        for stage, identity, op in held:
+            self._delegates.setdefault(stage, {})[identity] = op
+            self._delegate_stages[id(op)] = stage
+
+    def _carried(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in _OWN and name not in _FIXED
+        }
+
+    def _held(self) -> Held:
+        return [
+            (stage, identity, op)
+            for stage, ops in self._delegates.items()
+            for identity, op in ops.items()
+        ]
+
+    def _attempt(self, doing: str, name: str, action: Callable[[], Any]) -> Any:
+        """Run `action` on an attribute; what it raises gets a note that names the op."""
+        try:
+            return action()
+        except Exception as error:
+            add_note(error, f"while {doing} the attribute {name!r} of {self._name}")
+            raise

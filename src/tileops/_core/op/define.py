@@ -1,0 +1,112 @@
+"""What the definition of an op class installs on it.
+
+Everything is decided from the class's name: its spec is looked up leniently, so that faults of
+other specs do not matter. A spec that is registered later changes nothing. `ABCMeta` computes the
+abstract methods after these steps, so generated members count as implemented.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tileops._core.boundary.boundary import make_boundary, make_entry
+from tileops._core.boundary.parameters import call_parameters
+from tileops._core.runtime.plan import signature_plan_for
+from tileops._core.spec.registry import lookup
+from tileops.errors import ManifestError
+
+if TYPE_CHECKING:
+    from tileops._core.op.base import Op
+    from tileops._core.runtime.plan import _SignaturePlan
+    from tileops._core.spec.model import OpSpec
+
+_classes: weakref.WeakValueDictionary[str, type[Op]] = weakref.WeakValueDictionary()
+
+
+def find_class(name: str) -> type[Op] | None:
+    """The op class of this name that was defined last."""
+    return _classes.get(name)
+
+
+def define(cls: type[Op]) -> None:
+    """Install what the spec of `cls` gives it.
+
+    Raises:
+        TypeError: `forward` does not follow the spec, or an operator name is taken.
+    """
+    cls._parameter_names = ()
+    _classes[cls.__name__] = cls
+    spec = lookup(cls.__name__)
+    if spec is None:
+        return
+    cls._spec = spec
+    cls.compile_op_names = ()
+    try:
+        plan = signature_plan_for(cls.__name__)
+    except ManifestError as error:
+        _install_refusal(cls, str(error))
+        return
+    assert plan is not None
+    cls._parameter_names = tuple(plan.parameter_names)
+    _install_checks(cls, plan)
+    if spec.roofline is not None:
+        _install_roofline(cls, plan)
+    if not getattr(cls.forward, "__isabstractmethod__", False):
+        _install_entry(cls, spec, plan)
+
+
+def _install_checks(cls: type[Op], plan: _SignaturePlan) -> None:
+    def _check_construction(self: Op) -> Mapping[str, Any]:
+        """Check what construction decides and return the solved values."""
+        return plan.check_construction(self)
+
+    def _infer_output_shapes(
+        self: Op, *shapes: Any, dtypes: Mapping[str, str] | None = None, **named: Any
+    ) -> Any:
+        """Output shapes from input shapes, given in order or by name, None where absent."""
+        given = dict(zip(plan.input_names, shapes, strict=False)) | named
+        return plan.output_shapes(self, given, dtypes)
+
+    cls._signature = plan
+    _install(cls, _check_construction)
+    _install(cls, _infer_output_shapes)
+
+
+def _install_roofline(cls: type[Op], plan: _SignaturePlan) -> None:
+    def eval_roofline(self: Op) -> tuple[int, int]:
+        """FLOPs and bytes of the last completed call, by the spec's formulas."""
+        return self._evaluated(plan)
+
+    _install(cls, eval_roofline)
+
+
+def _install_entry(cls: type[Op], spec: OpSpec, plan: _SignaturePlan) -> None:
+    parameters = call_parameters(cls, spec, bounded=spec.has_boundary)
+    cls._call_parameters = parameters
+    if not spec.has_boundary:
+        cls._call_entry = make_entry(spec, parameters)
+        return
+    boundary = make_boundary(spec, parameters, plan.effects)
+    cls._call_entry = boundary
+    _install(cls, boundary.call)
+    cls.compile_op_names = tuple(sorted(boundary.operator_names))
+
+
+def _install_refusal(cls: type[Op], fault: str) -> None:
+    """Members that refuse construction, for a spec that yields no plan."""
+
+    def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
+        raise ManifestError(fault)
+
+    for name in ("_check_construction", "_infer_output_shapes"):
+        setattr(cls, name, refuse)
+    warnings.warn(f"{cls.__name__} cannot be constructed: {fault}", RuntimeWarning, stacklevel=4)
+
+
+def _install(cls: type[Op], function: Callable[..., Any]) -> None:
+    function.__qualname__ = f"{cls.__qualname__}.{function.__name__}"
+    function.__module__ = cls.__module__
+    setattr(cls, function.__name__, function)

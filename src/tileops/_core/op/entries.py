@@ -1,0 +1,225 @@
+"""Entries: what an op's body calls, selected and built for a call spec and kept.
+
+Two levels. A call spec seen before is one look-up without a lock, and that table is bounded. Under
+it stands one entry per interface, implementation and identity, which stays. An entry is stored
+only when its factory and the tuning it was asked for have succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from tileops._core.devices import as_current, current_device
+from tileops._core.dispatch import toolchain
+from tileops._core.dispatch.call_spec import CallSpec, unkeyable_field
+from tileops._core.dispatch.kernel import Kernel
+from tileops._core.dispatch.select import Choice, choose
+from tileops._core.dispatch.table import ImplementationTable
+from tileops._core.op.calls import Calls
+from tileops._core.op.notes import add_note
+from tileops._core.targets import loading, registry
+from tileops.errors import DispatchError, OpNotAvailableError
+
+MOST_CALL_SPECS = 4096
+"""How many call specs are looked up directly; the oldest is dropped first."""
+
+
+class Entries(Calls):
+    """The kernel side of an op."""
+
+    def kernel_for(self, interface: str, call: CallSpec) -> Any:
+        """The entry that serves a call at a kernel interface, built when first needed.
+
+        Args:
+            interface: a key of `interfaces`.
+            call: the facts of the call; states no device facts.
+
+        Returns:
+            A callable; the body keeps it in a local variable only.
+
+        Raises:
+            OpNotAvailableError: the interface is unknown, or nothing runs on the device.
+            DispatchError: no implementation serves the call, or several do.
+            TypeError: the call spec, or what the implementation returns, has the wrong form.
+        """
+        if getattr(call, "device", self) is None:
+            call = _on_current_device(call)
+        try:
+            return self._entries_by_call[interface, call]
+        except (KeyError, TypeError):
+            return self._make_entry(interface, call)
+
+    def key_for(self, interface: str, call: CallSpec) -> str:
+        """The key of the implementation that would serve a call; builds nothing.
+
+        Args:
+            interface: a key of `interfaces`.
+            call: the facts of the call; may state device facts, so that the answer is the same on
+                every machine.
+
+        Raises:
+            OpNotAvailableError: the interface is unknown, or nothing runs on the device.
+            DispatchError: no implementation serves the call, or several do.
+            TypeError: the call spec has another type than the interface's.
+        """
+        self._check_request(interface, call)
+        if call.device is None and not call.stated_device_facts:
+            call = _on_current_device(call)
+        return self._key_of(self._choice(interface, call))
+
+    def _make_entry(self, interface: str, call: CallSpec) -> Any:
+        """Select and build for a call spec that is not in the table."""
+        self._check_request(interface, call)
+        self._check_keyable(interface, call)
+        with self._build_lock:
+            entry = self._entries_by_call.get((interface, call))
+            if entry is not None:
+                return entry
+            choice = self._choice(interface, call)
+            key = self._key_of(choice)
+            if call.device is not None and call.device.type == "cuda":
+                _warn_if_standing_in(self._name, choice)
+            built = self._built_entries.get(interface, {})
+            entry = self._built(interface, key, call, built)
+            self._built_entries[interface] = built
+            by_call = self._entries_by_call
+            if len(by_call) >= MOST_CALL_SPECS:
+                del by_call[next(iter(by_call))]
+            by_call[interface, call] = entry
+            return entry
+
+    def _built(self, interface: str, key: str, call: CallSpec, built: dict[Any, Any]) -> Any:
+        """The entry for the call's identity, built if there is none in `built`."""
+        cls = self._installed_kernel_types[key]
+        identity, factory = _build_of(cls, call)
+        entry = built.get((cls, identity))
+        if entry is None:
+            with as_current(call.device):
+                try:
+                    entry = factory()
+                except Exception as error:
+                    add_note(
+                        error,
+                        f"while {self._name} built {cls.__name__} (key {key!r}) for its interface "
+                        f"{interface!r}",
+                    )
+                    raise
+                if entry is None:
+                    raise TypeError(
+                        f"{cls.__name__}.entry_for: the factory returned None for the identity "
+                        f"{identity!r}"
+                    )
+                if self._tune_requested:
+                    for kernel in kernels_in(entry):
+                        kernel.request_tune()
+            built[cls, identity] = entry
+        return entry
+
+    def _check_request(self, interface: str, call: CallSpec) -> None:
+        """The interface is declared and the call spec is of its type."""
+        if interface not in self.interfaces:
+            declared = ", ".join(map(repr, self.interfaces)) or "none"
+            raise OpNotAvailableError(
+                f"{self._name} has no kernel interface {interface!r}; declared: {declared}; "
+                f"{self._known_targets()}"
+            )
+        request = self.interfaces[interface].request
+        if not isinstance(call, request):
+            raise TypeError(
+                f"{self._name}: interface {interface!r} is asked with {request.__name__}, got "
+                f"{type(call).__name__}"
+            )
+
+    def _check_keyable(self, interface: str, call: CallSpec) -> None:
+        """The call spec can be a cache key and leaves device facts to the device."""
+        unkeyable = unkeyable_field(call)
+        if unkeyable is not None:
+            name, kind = unkeyable
+            raise TypeError(
+                f"{type(call).__name__}.{name} holds a {kind.__name__}, which cannot be a cache key"
+            )
+        stated = call.stated_device_facts
+        if stated:
+            raise TypeError(
+                f"{self._name}: the call spec for interface {interface!r} states the device facts "
+                f"{', '.join(stated)}; kernel_for reads them from the device, key_for takes them "
+                "as stated"
+            )
+
+    def _choice(self, interface: str, call: CallSpec) -> Choice:
+        """The selection among the interface's implementations."""
+        table = ImplementationTable(
+            self._installed_kernel_types, self._keys_by_interface, self._preferred_over
+        )
+        return choose(table, interface, call)
+
+    def _key_of(self, choice: Choice) -> str:
+        """The key chosen; otherwise the error that says why none is."""
+        if choice.key is None:
+            raise self._refusal(choice)
+        return choice.key
+
+    def _refusal(self, choice: Choice) -> DispatchError | OpNotAvailableError:
+        """The error of a selection that ended without a key."""
+        place = f"{self._name}, interface {choice.interface!r}"
+        facts = choice.call.describe()
+        if choice.outcome == "unavailable":
+            device = "an unknown device" if choice.call.device is None else str(choice.call.device)
+            return OpNotAvailableError(
+                f"{place}: no implementation runs on {device}; {self._known_targets()}; "
+                f"this instance has selected {self._serving_target!r}{loading.hint()}"
+            )
+        if choice.outcome == "unserved":
+            return DispatchError(f"{place}: no implementation serves the call", choice.rows, facts)
+        return DispatchError(
+            f"{place}: {', '.join(map(repr, choice.unbeaten))} serve the call and none is "
+            "preferred; preferred_over on one of them settles it",
+            choice.rows,
+            facts,
+        )
+
+    def _known_targets(self) -> str:
+        known = ", ".join(map(repr, registry.current.targets(self._name))) or "none"
+        return f"targets with a builder for the op: {known}"
+
+
+def kernels_in(entry: object) -> Iterator[Kernel]:
+    """The kernels of an entry: itself, or those in its dataclass fields, tuples and lists."""
+    if isinstance(entry, Kernel):
+        yield entry
+    elif isinstance(entry, (tuple, list)):
+        for item in entry:
+            yield from kernels_in(item)
+    elif is_dataclass(entry) and not isinstance(entry, type):
+        for part in fields(entry):
+            yield from kernels_in(getattr(entry, part.name))
+
+
+def _on_current_device(call: CallSpec) -> CallSpec:
+    """The call on the accelerator's current device; as it is without an accelerator."""
+    device = current_device()
+    return call if device is None else call.on_device(device)
+
+
+def _build_of(cls: type[Kernel], call: CallSpec) -> tuple[Hashable, Callable[[], Any]]:
+    """The identity and the factory that an implementation gives for a call."""
+    pair: object = cls.entry_for(call)
+    if not (isinstance(pair, tuple) and len(pair) == 2 and callable(pair[1])):
+        raise TypeError(
+            f"{cls.__name__}.entry_for returned {pair!r}, expected an identity and a callable"
+        )
+    try:
+        hash(pair[0])
+    except TypeError:
+        raise TypeError(
+            f"{cls.__name__}.entry_for returned the identity {pair[0]!r}, which cannot be hashed"
+        ) from None
+    return pair
+
+
+def _warn_if_standing_in(op: str, choice: Choice) -> None:
+    """Say so when the choice fell on a portable implementation for want of TileLang."""
+    if any(candidate.reason == toolchain.MISSING for candidate in choice.candidates):
+        toolchain.warn_stand_in(op, choice.interface)

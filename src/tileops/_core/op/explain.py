@@ -1,0 +1,300 @@
+"""Explaining a call: what would serve it, and why each other candidate would not.
+
+The call is bound and checked like any other, then the body is followed on fake tensors with
+selection alone. All of it happens on a shadow of the instance, which takes whatever a check or a
+body writes, so that nothing on the instance changes; nothing is built, launched or recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from tileops._core.boundary.results import empty_result, writes_nothing
+from tileops._core.dispatch.call_spec import CallSpec
+from tileops._core.op.copying import Copies
+from tileops._core.op.entries import _build_of, _on_current_device, kernels_in
+from tileops._core.op.state import _UNRESOLVED
+from tileops.errors import TileOpsError, candidate_lines
+
+if TYPE_CHECKING:
+    from tileops._core.dispatch.select import Choice
+    from tileops._core.runtime.record import SignatureCall
+
+
+@dataclass(frozen=True)
+class InterfaceReport:
+    """What one question of the body to a kernel interface gives.
+
+    `candidates` holds key, class name and verdict of each implementation. `key` and `identity` are
+    None when none was chosen, `config` while the chosen one is not built.
+    """
+
+    interface: str
+    call: CallSpec
+    candidates: tuple[tuple[str, str, str], ...]
+    key: str | None = None
+    identity: Hashable = None
+    config: dict[str, Any] | None = None
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"{self.interface}: {self.call.describe()}"
+        yield from (f"  {line}" for line in candidate_lines(self.candidates))
+        if self.key is not None:
+            config = "not built yet" if self.config is None else repr(self.config)
+            yield f"  chosen: {self.key}; identity {self.identity!r}; config {config}"
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a call of a sub-op gives."""
+
+    stage: str
+    report: Explanation
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What would serve a call.
+
+    Attributes:
+        op: name of the op class.
+        device: the call device, None when it is unknown or the check fails.
+        target: the target that would serve, `builtin` for in-tree kernels.
+        rule: what names the target: constructor, process default, detection or an earlier call.
+        steps: what the body asks, in order: interfaces and sub-ops.
+        end: why the report ends early; None when the body was followed to its end.
+        error: the error with which the call would be refused.
+    """
+
+    op: str
+    device: torch.device | None = None
+    target: str | None = None
+    rule: str | None = None
+    steps: tuple[InterfaceReport | StageReport, ...] = ()
+    end: str | None = None
+    error: Exception | None = None
+
+    @property
+    def interfaces(self) -> tuple[InterfaceReport, ...]:
+        """The questions to the op's own kernel interfaces."""
+        return tuple(step for step in self.steps if isinstance(step, InterfaceReport))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        served = f"served by {self.target} ({self.rule})" if self.target else "served by nothing"
+        yield f"{self.op} on {self.device or 'an unknown device'}: {served}"
+        for step in self.steps:
+            if isinstance(step, StageReport):
+                yield f"  stage {step.stage}:"
+                yield from (f"    {line}" for line in step.report.lines())
+            else:
+                yield from (f"  {line}" for line in step.lines())
+        if self.end:
+            yield f"  {self.end}"
+        if self.error is not None:
+            yield from (f"  refused: {line}" for line in str(self.error).splitlines())
+
+
+class _CannotFollow(Exception):
+    """The body needs what only a kernel could compute."""
+
+
+class _Unknown:
+    """The result of an entry that was not run."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _CannotFollow
+
+    @classmethod
+    def __torch_function__(cls, *_args: object, **_kwargs: object) -> NoReturn:
+        raise _CannotFollow
+
+
+class _UnbuiltEntry:
+    """Stands for an entry: it can be called, and answers what its interface answers by itself."""
+
+    def __init__(self, interface: type) -> None:
+        self._interface = interface
+
+    def __call__(self, *args: Any, **kwargs: Any) -> _Unknown:
+        return _Unknown()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._interface, name, None)
+        if getattr(found, "__self__", None) is self._interface:
+            return found
+        raise _CannotFollow
+
+
+class Explained(Copies):
+    """The explaining side of an op."""
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What would serve the call, without running a kernel.
+
+        Args:
+            args: what a call takes.
+            kwargs: what a call takes.
+
+        Returns:
+            The call device, the target and the rule that names it, every candidate of each
+            interface that the body asks, and the one chosen. A call that would be refused gives a
+            report that ends with its error.
+        """
+        return _Explainer(self).explain(args, kwargs)
+
+
+class _Explainer:
+    """Follows one call on a shadow of an op."""
+
+    def __init__(self, op: Explained) -> None:
+        self.op = op
+        self.shadow = _shadow(op)
+        self.steps: list[InterfaceReport | StageReport] = []
+        self.result: Any = None
+        self.facts: dict[str, Any] = {"op": type(op).__name__}
+        self.refusal: Exception | None = None
+        # Instance attributes come before the class's methods, on the shadow only.
+        self.shadow.__dict__["kernel_for"] = self._kernel_for
+        self.shadow.__dict__["delegate_for"] = self._delegate_for
+
+    def explain(self, args: Any, kwargs: Any) -> Explanation:
+        """The report; the result that the signature promises stays in `result`."""
+        end, error = None, None
+        try:
+            end = self._follow(args, kwargs)
+        except TileOpsError as refusal:
+            error = refusal
+        except _CannotFollow:
+            end = f"{_STOPPED} without the result of a kernel"
+        except Exception as failure:
+            if failure is self.refusal:
+                error = failure
+            else:
+                end = f"{_STOPPED}: {type(failure).__name__}: {failure}"
+        return Explanation(**self.facts, steps=tuple(self.steps), end=end, error=error)
+
+    def _follow(self, args: Any, kwargs: Any) -> str | None:
+        """Bind, check, select and follow the body; why the report ends before the body did."""
+        shadow = self.shadow
+        inputs, writes, execution = self._bind(args, kwargs)
+        tensors = shadow._named(inputs, writes)
+        record = shadow._signature.check(shadow, tensors)
+        self.facts["device"] = record.device
+        with _fake_mode() as mode:
+            fake = {name: _as_fake(mode, tensor) for name, tensor in tensors.items()}
+            self.result = empty_result(record, shadow._spec, fake)
+            if writes_nothing(record):
+                return "no implementation runs: every tensor that the call writes is empty"
+            if self._settle_target(record):
+                return "a kernel of the target serves the whole op"
+            arguments = {"out": fake["out"]} if writes else {}
+            shadow._forward_by_name(
+                *(fake[name] for name in shadow._signature.input_names),
+                **arguments,
+                **(execution or {}),
+            )
+        return None
+
+    def _bind(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self.shadow._entry().bind(self.shadow, *args, **kwargs)
+        except TypeError as error:
+            self.refusal = self.shadow._binding_fault(args, kwargs) or error
+            raise self.refusal from None
+
+    def _settle_target(self, record: SignatureCall) -> bool:
+        """Note the target that would serve; whether it has a builder for the op."""
+        op = self.op
+        if op._target_builder is not _UNRESOLVED:
+            self.facts |= {"target": op._serving_target, "rule": "an earlier call"}
+            return op._target_builder is not None
+        selection = op._selection(record.device)
+        if selection is None:
+            return False
+        self.facts |= {"target": selection.target, "rule": selection.rule}
+        return selection.builder is not None
+
+    def _kernel_for(self, interface: str, call: CallSpec) -> _UnbuiltEntry:
+        """Answer the body's question with a stand-in, and note what was chosen from what."""
+        op = self.op
+        try:
+            if getattr(call, "device", op) is None:
+                call = _on_current_device(call)
+            op._check_request(interface, call)
+            op._check_keyable(interface, call)
+            choice = op._choice(interface, call)
+            if choice.key is None:
+                self.steps.append(InterfaceReport(interface, call, choice.rows))
+                raise op._refusal(choice)
+            self.steps.append(self._chosen(choice, choice.key))
+        except Exception as error:
+            self.refusal = error
+            raise
+        return _UnbuiltEntry(op.interfaces[interface])
+
+    def _chosen(self, choice: Choice, key: str) -> InterfaceReport:
+        cls = self.op._installed_kernel_types[key]
+        identity, _ = _build_of(cls, choice.call)
+        entry = self.op._built_entries.get(choice.interface, {}).get((cls, identity))
+        config = None
+        if entry is not None:
+            config = dict(next((k.config for k in kernels_in(entry) if k.config), {}))
+        return InterfaceReport(choice.interface, choice.call, choice.rows, key, identity, config)
+
+    def _delegate_for(
+        self, stage: str, identity: Hashable, given: Any = None, /, **params: Any
+    ) -> Callable[..., Any]:
+        """A stand-in for the sub-op, which explains the calls it gets."""
+        op = Explained.delegate_for(self.shadow, stage, identity, given, **params)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if any(isinstance(value, _Unknown) for value in (*args, *kwargs.values())):
+                raise _CannotFollow
+            explainer = _Explainer(op)
+            report = explainer.explain(args, kwargs)
+            self.steps.append(StageReport(stage, report))
+            if report.error is not None:
+                self.refusal = report.error
+                raise report.error
+            return explainer.result
+
+        return call
+
+
+_STOPPED = "the body cannot be followed further"
+
+
+def _shadow(op: Explained) -> Explained:
+    """An instance with the same attributes, whose tables may be written."""
+    shadow = type(op).__new__(type(op))
+    shadow.__dict__.update(op.__dict__)
+    shadow._placed_tensors = {name: dict(copies) for name, copies in op._placed_tensors.items()}
+    shadow._delegates = {stage: dict(ops) for stage, ops in op._delegates.items()}
+    shadow._delegate_stages = dict(op._delegate_stages)
+    return shadow
+
+
+@contextmanager
+def _fake_mode() -> Iterator[FakeTensorMode]:
+    """The fake-tensor mode that is active, else a new one."""
+    active = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    mode = active or FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        yield mode
+
+
+def _as_fake(mode: FakeTensorMode, tensor: torch.Tensor | None) -> torch.Tensor | None:
+    if tensor is None or isinstance(tensor, FakeTensor):
+        return tensor
+    return mode.from_tensor(tensor, static_shapes=True)

@@ -1,0 +1,108 @@
+"""The state of an op: what a class declares, what an instance holds, and how long each lasts.
+
+Three groups. The *construction* group is never written after construction. The *binding* group
+depends on the selected target and is reset when the call that selected it fails. The *running*
+group is what calls leave behind; it survives a reset. A new field belongs to one of them, is
+created by construction or has a class value, and is handled by `copying`.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from abc import ABC
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from tileops._core.boundary.boundary import CallEntry
+from tileops._core.boundary.parameters import CallParameter
+from tileops._core.dispatch.call_spec import CallSpec
+from tileops._core.dispatch.interface import KernelInterface
+from tileops._core.dispatch.kernel import Kernel
+from tileops._core.dispatch.table import EMPTY_TABLE
+
+if TYPE_CHECKING:
+    from tileops._core.op.base import Op
+    from tileops._core.runtime.plan import _SignaturePlan
+    from tileops._core.runtime.record import SignatureCall
+    from tileops._core.spec.model import OpSpec
+
+
+class _Unresolved(enum.Enum):
+    """The builder of an instance that has selected no target."""
+
+    UNRESOLVED = enum.auto()
+
+    def __repr__(self) -> str:
+        return "unresolved"
+
+
+_UNRESOLVED: Any = _Unresolved.UNRESOLVED
+
+TargetKernel = Callable[..., Any]
+TargetKey = tuple[Any, ...]
+EntryKey = tuple[type[Kernel], Hashable]
+
+
+class OpState(ABC):
+    """Declarations of a class and fields of an instance."""
+
+    # What an op class declares.
+    kernel_types: ClassVar[Mapping[str, type[Kernel]]] = MappingProxyType({})
+    """Implementations by key."""
+    interfaces: ClassVar[Mapping[str, type[KernelInterface]]] = MappingProxyType({})
+    """The places where the op calls a kernel, by name."""
+    delegate_types: ClassVar[Mapping[str, type[Op]]] = MappingProxyType({})
+    """The class of sub-op that each stage may hold; the order is the stage order."""
+    injected_parameters: ClassVar[tuple[str, ...]] = ()
+    """Constructor arguments beyond the spec's parameters and `target`."""
+    dtype: torch.dtype | None = None
+    """The dtype that an op takes as a parameter; None where the spec declares none."""
+
+    # What the definition of a class puts there.
+    compile_op_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the registered operators, sorted; empty without a compile boundary."""
+    _parameter_names: ClassVar[tuple[str, ...]] = ()
+    _spec: ClassVar[OpSpec | None] = None
+    _signature: ClassVar[_SignaturePlan | None] = None
+    _call_parameters: ClassVar[tuple[CallParameter, ...]] = ()
+    _call_entry: ClassVar[CallEntry | None] = None
+
+    # Construction group.
+    target: str | None
+    _construction_indices: Mapping[str, Any]
+    _installed_kernel_types: Mapping[str, type[Kernel]] = EMPTY_TABLE.kernel_types
+    _preferred_over: Mapping[str, frozenset[str]] = EMPTY_TABLE.preferred_over
+    _keys_by_interface: Mapping[str, tuple[str, ...]] = EMPTY_TABLE.keys_by_interface
+    _instance_key: str | None = None
+    _bind_lock: threading.RLock
+    _build_lock: threading.RLock
+
+    # Binding group.
+    _target_builder: Callable[..., TargetKernel] | None = _UNRESOLVED
+    _serving_target: str | None = None
+    _entries_by_call: dict[tuple[str, CallSpec], Any]
+    _built_entries: dict[str, dict[EntryKey, Any]]
+    _target_kernels: dict[TargetKey, TargetKernel]
+
+    # Running group; the construction-time tensors belong to it too.
+    composition_only: bool = False
+    """Whether injected objects exclude a target's builder."""
+    _placed_tensors: dict[str, dict[torch.device, torch.Tensor]]
+    _delegates: dict[str, dict[Hashable, Op]]
+    _delegate_stages: dict[int, str]
+    _effect_branches: dict[tuple[bool, ...], Any]
+    _last_call: SignatureCall | None = None
+    _tune_requested: bool = False
+    _tune_warned: bool = False
+
+    def _initialise_binding(self) -> None:
+        """Give the binding group its initial values, in new tables."""
+        self._target_builder = _UNRESOLVED
+        self._serving_target = None
+        self._entries_by_call = {}
+        self._built_entries = {}
+        self._target_kernels = {}

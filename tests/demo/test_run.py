@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tileops import TileOpsError
 from tileops.demo import (
     BUILT_IN_SENTENCES,
     DIFFERENCE_LIMIT,
@@ -97,7 +98,7 @@ def test_a_long_sentence_is_reported_as_cut() -> None:
 
 @pytest.mark.parametrize("device", ["meta", "nonsense", "cuda:99"])
 def test_an_unusable_device_is_refused(device: str) -> None:
-    with pytest.raises(DemoInputError, match=f"device {device} cannot be used"):
+    with pytest.raises(TileOpsError, match=f"device {device} cannot be used"):
         run_demo(BUILT_IN_SENTENCES, device)
 
 

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from tileops.errors import OpNotAvailableError
+
 _known_accelerator: str | None = None
 _stable: dict[object, torch.device] = {}
 """Devices whose normal form never changes: those that do not lean on the current device."""
@@ -64,3 +66,19 @@ def as_current(device: torch.device | None) -> AbstractContextManager[object]:
     if device is None or device.type != accelerator_type():
         return nullcontext()
     return torch.accelerator.device_index(device.index)
+
+
+def usable_device(name: str) -> torch.device:
+    """The device of this name, in normal form, when tensors can be made on it.
+
+    Raises:
+        OpNotAvailableError: torch does not know the device, or this process does not have it.
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        # Builds without an accelerator raise an AssertionError from its lazy initialisation.
+        reason = str(error).partition("\n")[0]
+        raise OpNotAvailableError(f"device {name} cannot be used: {reason}") from error
+    return normal_form(device)

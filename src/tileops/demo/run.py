@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tileops._core.devices import usable_device
 from tileops.demo import reference
 from tileops.demo.errors import DemoInputError
 from tileops.demo.meter import Meter, OpUse
@@ -72,10 +73,13 @@ def run_demo(sentences: Sequence[str], device: str = "cpu") -> DemoReport:
         The report of the second pass.
 
     Raises:
-        DemoInputError: sentences, weights or device cannot be used.
+        DemoInputError: sentences or weights cannot be used, or the device holds no values.
+        OpNotAvailableError: this process does not have the device.
     """
     check_sentences(sentences)
-    place = _usable_device(device)
+    place = usable_device(device)
+    if place.type == "meta":
+        raise DemoInputError("device meta cannot be used: it holds no values")
     files = locate()
     config = load_config(files.config)
     weights = load_weights(files.weights)
@@ -112,19 +116,6 @@ def run_demo(sentences: Sequence[str], device: str = "cpu") -> DemoReport:
         ops=meter.uses(),
         largest_difference=(embeddings.cpu() - expected).abs().max().item(),
     )
-
-
-def _usable_device(name: str) -> torch.device:
-    """The device of this name, when this process has it."""
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise DemoInputError(f"device {name} cannot be used: {reason}") from error
-    if device.type == "meta":
-        raise DemoInputError("device meta cannot be used: it holds no values")
-    return device
 
 
 def _device_name(device: torch.device) -> str:

@@ -1,2 +1,1 @@
 """Pointwise ops."""
-

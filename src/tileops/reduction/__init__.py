@@ -1,2 +1,1 @@
 """Reductions over axes."""
-

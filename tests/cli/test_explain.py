@@ -1,0 +1,87 @@
+"""`tileops explain`: a call described by shapes, and what would serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+NORM = ("explain", "RMSNormFwdOp", "--param", "normalized_shape=[64]")
+
+
+def test_a_served_call_names_its_kernel(tileops: Run) -> None:
+    outcome = tileops(*NORM, "--shape", "x=2x3x64", "--shape", "weight=64")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("RMSNormFwdOp on cpu: served by ")
+    assert "rms_norm: " in outcome.out
+    assert "chosen: portable" in outcome.out
+
+
+def test_the_answer_is_data(tileops: Run) -> None:
+    data = tileops("explain", "GemmFwdOp", "--shape", "a=8x16", "--shape", "b=4x16", "--json").data
+    assert data["op"] == "GemmFwdOp"
+    assert data["device"] == "cpu"
+    assert data["error"] is None
+    (step,) = data["steps"]
+    assert step["chosen"] == "portable"
+    verdicts = {row["key"]: row["verdict"] for row in step["candidates"]}
+    assert verdicts["portable"] == "accepted"
+    assert all(reason for reason in verdicts.values())
+
+
+def test_dtypes_are_chosen_by_index_or_input(tileops: Run) -> None:
+    by_index = tileops(*NORM, "--shape", "x=2x64", "--dtype", "T=float32")
+    by_input = tileops(*NORM, "--shape", "x=2x64", "--dtype", "x=float32")
+    assert "float32" in by_index.out
+    assert by_index.out == by_input.out
+
+
+def test_no_data_is_made(tileops: Run) -> None:
+    outcome = tileops(
+        "explain", "AddFwdOp", "--shape", "input=1048576x1048576", "--shape", "other=1"
+    )
+    assert outcome.code == 0, outcome.out + outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*NORM, "--shape", "x=2x63"), "refused: RMSNormFwdOp (call): inputs.x.shape"),
+        ((*NORM, "--shape", "weight=64"), "inputs.x: required"),
+        ((*NORM, "--shape", "x=2x64", "--dtype", "T=int8"), "int8 is not in T"),
+        (("explain", "GemmFwdOp", "--shape", "a=2x3", "--shape", "b=4x5"), "refused: GemmFwdOp"),
+    ],
+)
+def test_a_refused_call_ends_with_its_error(
+    tileops: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = tileops(*arguments)
+    assert outcome.code == 2
+    assert message in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("explain", "RMSNormFwdOp", "--shape", "x=2x64"), "normalized_shape"),
+        ((*NORM[:2], "--param", "normalized_shape=[]", "--shape", "x=2"), "does not hold"),
+        ((*NORM[:2], "--param", "normalized_shape=[4"), "--param normalized_shape=[4: "),
+        ((*NORM, "--shape", "x=2xq"), "--shape x=2xq: expected extents such as 8x4096"),
+        ((*NORM, "--shape", "x"), "--shape x: expected NAME=VALUE"),
+        ((*NORM, "--shape", "y=2"), "--shape y=2: no y here; known: x, weight"),
+        ((*NORM, "--shape", "x=2", "--shape", "x=3"), "x is given twice"),
+        ((*NORM, "--dtype", "T=float17"), "--dtype T=float17: not a registered dtype"),
+        ((*NORM, "--shape", "x=2x64", "--device", "cuda:99"), "device cuda:99 cannot be used"),
+        ((*NORM, "--shape", "x=2x64", "--target", "nowhere"), "nowhere"),
+    ],
+)
+def test_what_cannot_be_used_is_one_error(
+    tileops: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = tileops(*arguments)
+    assert outcome.code == 2
+    assert message in outcome.out + outcome.err
+    assert "Traceback" not in outcome.err

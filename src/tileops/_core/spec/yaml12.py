@@ -22,10 +22,11 @@ MAX_DIGITS = 400
 
 
 class Node(NamedTuple):
-    """A value and where its entry begins; line 0 when it came from running code.
+    """A value and where its entry begins.
 
     `value` is a scalar, a `dict` from key to `Node`, or a `list` of `Node`. A mapping's entry
-    stands where its key stands.
+    stands where its key stands. What came from running code has line 0, and its column counts
+    entries, so that places order entries in either case.
     """
 
     value: Any
@@ -113,26 +114,28 @@ def plain(node: Node) -> Any:
 
 
 class _Wrapper:
-    """Copies plain data into nodes within a budget."""
+    """Copies plain data into nodes, counting them."""
 
     def __init__(self) -> None:
-        self._budget = MAX_DATA
+        self._count = 0
 
     def wrap(self, value: Any, depth: int) -> Node:
         """The node of one value at a depth."""
-        self._budget -= 1
+        self._count += 1
+        place = self._count
         if depth > MAX_DEPTH:
             raise YamlFault(f"nested more than {MAX_DEPTH} deep, or contains itself")
-        if self._budget < 0:
+        if place > MAX_DATA:
             raise YamlFault(f"more than {MAX_DATA} values, or contains itself")
         if isinstance(value, Mapping):
-            return Node({key: self.wrap(item, depth + 1) for key, item in value.items()})
+            entries = {key: self.wrap(item, depth + 1) for key, item in value.items()}
+            return Node(entries, 0, place)
         if isinstance(value, (list, tuple)):
-            return Node([self.wrap(item, depth + 1) for item in value])
-        return Node(value)
+            return Node([self.wrap(item, depth + 1) for item in value], 0, place)
+        return Node(value, 0, place)
 
 
-_PARSER: Any = getattr(yaml, "CParser", None) or yaml.SafeLoader
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -245,6 +248,8 @@ class _Builder:
         length = len(event.value)
         if length > MAX_SCALAR:
             raise _fault(f"a scalar of {length} characters, the limit is {MAX_SCALAR}", event)
+        if not event.value.isascii() and _SURROGATE.search(event.value):
+            raise _fault("half a character, as an escape may give", event)
         frame = self._stack[-1] if self._stack else None
         value = _resolve(event)
         mark = event.start_mark
@@ -318,6 +323,7 @@ def _fault(message: str, event: Any) -> YamlFault:
     return YamlFault(message, event.start_mark.line + 1, event.start_mark.column + 1)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -334,10 +340,10 @@ _TAGGED: dict[str, type] = {"null": type(None), "bool": bool, "int": int, "float
 def _resolve(event: Any) -> Any:
     """A scalar's value: by its core tag, or by the core rules when plain and untagged."""
     tag = event.tag
-    if tag is None or tag == "!":
+    if tag is None:
         return _resolve_plain(event.value, event) if event.implicit[0] else event.value
     name = tag.removeprefix(_TAG)
-    if name == "str":
+    if name in {"str", "!"}:
         return event.value
     if name not in _TAGGED:
         raise _fault(f"tag {_tag_text(tag)} is not allowed", event)

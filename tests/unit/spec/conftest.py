@@ -1,0 +1,52 @@
+"""Specs to vary, and a registry of one's own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tileops._core.spec import registry
+
+ROW_SCALE: dict[str, Any] = {
+    "family": "elementwise",
+    "status": "implemented",
+    "signature": {
+        "forall": {"R": "Dim", "C": "Dim", "T": "DType[float16 | float32]"},
+        "params": {"gain": {"type": "float", "default": 1.0, "kw_only": True}},
+        "inputs": {
+            "x": {"dtype": "T", "shape": "[R, 2 * C]"},
+            "scale": {"dtype": "float32", "shape": "[R]", "optional": True},
+        },
+        "outputs": {"y": {"dtype": "T", "shape": "[R, C]"}},
+        "shape_rules": ["C > 0", "gain > 0"],
+    },
+    "workloads": [
+        {
+            "R": 64,
+            "C": 256,
+            "some": ["scale"],
+            "dtype_cases": [{"T": "float16"}, {"T": "float32"}],
+            "label": "tile-64",
+        },
+        {"R": 1, "C": 8, "dtype_cases": [{"T": "float16"}], "label": "one-row"},
+    ],
+    "roofline": {"flops": "(3 if present(scale) else 2) * R * C"},
+}
+
+
+@pytest.fixture
+def row_scale() -> dict[str, Any]:
+    """A complete small spec that the test may change."""
+    return copy.deepcopy(ROW_SCALE)
+
+
+@pytest.fixture
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A registry as in a new process, with no entry points; the shared one comes back after."""
+    monkeypatch.setattr(registry, "_manifest", None)
+    monkeypatch.setattr(registry, "_pending", [])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    yield

@@ -101,13 +101,13 @@ def test_register_a_file(row_scale: Spec, tmp_path: Path) -> None:
     ("source", "message"),
     [
         ({}, "register(mapping): holds no spec"),
-        ({1: {}}, "register(mapping): 1: an op's name is text, got 1"),
+        ({1: {}}, "register(mapping): 1: a name is text, got 1"),
         ({"not-a-name": {"signature": {}}}, "'not-a-name' is not an identifier"),
         ({"AFwdOp": []}, "AFwdOp: the spec is not a mapping"),
         ({"AFwdOp": {}}, "AFwdOp: the spec has no 'signature' mapping"),
         ({"AFwdOp": {"signature": []}}, "AFwdOp: the spec has no 'signature' mapping"),
         ({"adts": 3}, "register(mapping): adts: expected a mapping, got 3"),
-        ({"adts": {2: {}}}, "register(mapping): adts.2: an ADT's name is text, got 2"),
+        ({"adts": {2: {}}}, "register(mapping): adts.2: a name is text, got 2"),
         (
             {"RMSNormFwdOp": {"signature": {}}},
             "register(mapping): RMSNormFwdOp is already defined in norm/spec.yaml",

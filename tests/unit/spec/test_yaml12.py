@@ -226,7 +226,7 @@ def test_wrapping_bounds_what_it_follows() -> None:
         wrap(loop)
     wide: list[object] = []
     wide.extend([wide] * 10)
-    with pytest.raises(YamlFault, match="more than 1000000 values|contains itself"):
+    with pytest.raises(YamlFault, match=r"more than 1000000 values|contains itself"):
         wrap(wide)
 
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tileops._core.lang.faults import LanguageFault
+from tileops._core.lang.faults import KindFault, LanguageFault
+from tileops._core.lang.infer import infer
 from tileops._core.lang.kind_text import parse_field_kind
-from tileops._core.lang.kinds import EnumKind, Kind
+from tileops._core.lang.kinds import BOOL, EnumKind, Kind
+from tileops._core.lang.nodes import Expr
+from tileops._core.lang.positions import Position
 from tileops._core.spec.declarations import expression
 from tileops._core.spec.entries import Entry, Reading, section
-from tileops._core.spec.model import Adt, AdtField, AdtTable, Constructor, Finding
+from tileops._core.spec.model import (
+    Adt,
+    AdtField,
+    AdtTable,
+    Constructor,
+    Declaration,
+    Finding,
+    Location,
+)
 from tileops._core.spec.names import BUILTIN_TYPES, is_dotted, name_fault
 from tileops._core.spec.source import Source
 from tileops._core.spec.yaml12 import Node
@@ -28,15 +39,17 @@ def read_adts(nodes: Mapping[str, Node], source: Source) -> AdtTable:
     """
     known: dict[str, Adt] = {}
     faults: dict[str, tuple[Finding, ...]] = {}
+    places: dict[Finding, Location] = {}
     for name, node in nodes.items():
         reading = Reading(source.label, source.label)
         reader = _AdtReader(reading, source)
         adt = reader.read(name, reading.entry(f"adts.{name}", node))
         if adt is None or reading.findings:
             faults[name] = tuple(reading.findings)
+            places |= {found: reading.place_of(found.field) for found in reading.findings}
         else:
             known[name] = adt
-    return AdtTable(known, faults)
+    return AdtTable(known, faults, places)
 
 
 @dataclass(frozen=True)
@@ -75,8 +88,8 @@ class _AdtReader:
         for key, item in declared.mapping(12).items() if declared else ():
             fields[key] = self._field(key, self.reading.entry(f"{entry.path}.{key}", item.node))
         invariant = section(body, "invariant")
-        declared_invariant = expression(invariant, 12) if invariant else None
-        return Constructor(name, python, fields, declared_invariant)
+        rule = _invariant(invariant, fields) if invariant else None
+        return Constructor(name, python, fields, rule)
 
     def _python(self, owner: Entry, entry: Entry | None) -> str:
         """The dotted name of a class."""
@@ -118,3 +131,15 @@ class _AdtReader:
         except LanguageFault as fault:
             owner.error(12, f"{fault.message}, got {text!r}")
             return None
+
+
+def _invariant(entry: Entry, fields: Mapping[str, AdtField]) -> Declaration[Expr]:
+    """An expression of kind Bool over the constructor's own fields."""
+    declared = expression(entry, 12)
+    if declared.node is not None and all(item.kind is not None for item in fields.values()):
+        kinds = {name: item.kind for name, item in fields.items()}
+        try:
+            infer(declared.node, Position(names=kinds.get), BOOL)
+        except KindFault as fault:
+            entry.error(12, f"{fault.message}, in {declared.text!r}")
+    return declared

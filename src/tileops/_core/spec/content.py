@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileops._core.spec.entries import field_path, show
-from tileops._core.spec.model import Finding
+from tileops._core.spec.model import Finding, Location
 from tileops._core.spec.source import Source
 from tileops._core.spec.yaml12 import Node, YamlFault, read_yaml, wrap
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from importlib.abc import Traversable
 
 _SHARD = re.compile(r"[a-z][a-z0-9_]*\.yaml")
+
+
+class Problem(NamedTuple):
+    """A finding about a file, and where in it."""
+
+    finding: Finding
+    place: Location
 
 
 @dataclass(frozen=True)
@@ -34,13 +41,14 @@ class Content:
     source: Source
     specs: Mapping[str, Node] = field(default_factory=dict)
     adts: Mapping[str, Node] = field(default_factory=dict)
-    problems: tuple[Finding, ...] = ()
+    problems: tuple[Problem, ...] = ()
     repeated: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
 
 
-def problem(label: str, path: str, message: str) -> Finding:
-    """A finding about a file rather than a spec."""
-    return Finding(label, path, "error", f"[V1] {message}")
+def problem(label: str, path: str, message: str, line: int = 0, column: int = 0) -> Problem:
+    """A finding of check 1 about a file rather than a spec."""
+    found = Finding(label, path, "error", f"[V1] {message}")
+    return Problem(found, Location(label, line, column))
 
 
 def tree_contents(root: Traversable, families: Iterable[str]) -> list[Content]:
@@ -110,63 +118,67 @@ def _tree_content(label: str, file: Traversable, family: str) -> Content:
 
 def _only_types(content: Content) -> Content:
     """A types file holds `adts` and nothing else."""
-    label = content.source.label
-    surplus = [problem(label, name, "a types file holds 'adts' only") for name in content.specs]
-    return Content(
-        content.source, {}, content.adts, (*content.problems, *surplus), content.repeated
-    )
+    surplus = [
+        problem(content.source.label, name, "a types file holds 'adts' only", node.line)
+        for name, node in content.specs.items()
+    ]
+    return replace(content, specs={}, problems=(*content.problems, *surplus))
 
 
 def _only_specs(content: Content) -> Content:
     """An in-tree spec file holds no `adts`."""
-    if not content.adts:
-        return content
-    surplus = problem(content.source.label, "adts", "in tree, 'adts' stands in types.yaml")
-    return Content(
-        content.source, content.specs, {}, (*content.problems, surplus), content.repeated
-    )
+    surplus = [
+        problem(content.source.label, f"adts.{name}", "in tree, it stands in types.yaml", node.line)
+        for name, node in content.adts.items()
+    ]
+    return replace(content, adts={}, problems=(*content.problems, *surplus))
 
 
 def _parsed(data: bytes, source: Source) -> Content:
     try:
         document = read_yaml(data)
     except YamlFault as fault:
-        return Content(source, problems=(problem(source.label, "", str(fault)),))
+        found = problem(source.label, "", str(fault), fault.line, fault.column)
+        return Content(source, problems=(found,))
     repeated = []
     for key in document.repeated:
-        path = field_path(key.path)
         message = f"key {key.path[-1]!r} is repeated: lines {key.first_line} and {key.line}"
-        repeated.append((str(key.path[0]), problem(source.label, path, message)))
+        found = problem(source.label, field_path(key.path), message, key.line, key.column)
+        repeated.append((str(key.path[0]), found))
     return _sorted_out(document.root, source, repeated)
 
 
-def _sorted_out(root: Node, source: Source, repeated: Iterable[tuple[str, Finding]]) -> Content:
+def _sorted_out(
+    root: Node, source: Source, repeated: Iterable[tuple[str, Problem]]
+) -> Content:
     """Top-level keys told apart."""
-    label = source.label
     problems = [found for _, found in repeated]
     by_spec: dict[str, tuple[Finding, ...]] = {}
     for name, found in repeated:
-        by_spec[name] = (*by_spec.get(name, ()), found)
+        by_spec[name] = (*by_spec.get(name, ()), found.finding)
     if not isinstance(root.value, dict):
-        wanted = "a mapping of op names to specs"
-        problems.append(problem(label, "", f"expected {wanted}, got {show(root.value)}"))
+        message = f"expected a mapping of op names to specs, got {show(root.value)}"
+        problems.append(problem(source.label, "", message, root.line))
         return Content(source, problems=tuple(problems), repeated=by_spec)
-    specs: dict[str, Node] = {}
+    specs = _with_text_keys(root, source.label, "", problems)
+    types = specs.pop("adts", None)
     adts: dict[str, Node] = {}
-    for name, node in root.value.items():
-        if not isinstance(name, str):
-            problems.append(problem(label, str(name), f"an op's name is text, got {show(name)}"))
-        elif name != "adts":
-            specs[name] = node
-        elif isinstance(node.value, dict):
-            adts = {key: item for key, item in node.value.items() if isinstance(key, str)}
-            problems += [
-                problem(label, f"adts.{key}", f"an ADT's name is text, got {show(key)}")
-                for key in node.value
-                if not isinstance(key, str)
-            ]
-        else:
-            problems.append(problem(label, "adts", f"expected a mapping, got {show(node.value)}"))
+    if types is not None and isinstance(types.value, dict):
+        adts = _with_text_keys(types, source.label, "adts.", problems)
+    elif types is not None:
+        message = f"expected a mapping, got {show(types.value)}"
+        problems.append(problem(source.label, "adts", message, types.line))
     if not root.value:
-        problems.append(problem(label, "", "holds no spec"))
+        problems.append(problem(source.label, "", "holds no spec", root.line))
     return Content(source, specs, adts, tuple(problems), by_spec)
+
+
+def _with_text_keys(
+    node: Node, label: str, prefix: str, problems: list[Problem]
+) -> dict[str, Node]:
+    """The entries of a mapping whose keys are names; others become problems."""
+    for key, item in node.value.items():
+        if not isinstance(key, str):
+            message = f"a name is text, got {show(key)}"
+            problems.append(problem(label, f"{prefix}{key}", message, item.line, item.column))
+    return {key: item for key, item in node.value.items() if isinstance(key, str)}

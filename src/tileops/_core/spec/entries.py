@@ -60,6 +60,10 @@ class Reading:
         """Whether this path could not be read."""
         return path in self.unknown
 
+    def place_of(self, path: str) -> Location:
+        """Where a field stands; for one that is absent, where its owner stands."""
+        return nearest(self.locations, path)
+
     def entry(self, path: str, node: Node) -> Entry:
         """An entry at a path; its place is remembered."""
         self.locations[path] = Location(self.file, node.line, node.column)
@@ -145,6 +149,13 @@ class Entry:
     def join(self, key: object) -> str:
         """The field path of a key below this entry."""
         return f"{self.path}.{key}" if self.path else str(key)
+
+
+def nearest(locations: Mapping[str, Location], path: str) -> Location:
+    """The place of a field, or of the nearest one around it that was written."""
+    while path and path not in locations:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return locations[path] if path in locations else next(iter(locations.values()))
 
 
 def section(fields: Mapping[str, Entry], name: str) -> Entry | None:

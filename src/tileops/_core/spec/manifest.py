@@ -5,15 +5,15 @@ Merging is lenient: of two specs with one name the first stays. What was dropped
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from tileops._core.spec.adts import read_adts
-from tileops._core.spec.content import Content, problem
+from tileops._core.spec.content import Content, Problem, problem
 from tileops._core.spec.entries import show
-from tileops._core.spec.model import AdtTable, Finding, OpSpec
+from tileops._core.spec.model import AdtTable, Finding, Location, OpSpec
 from tileops._core.spec.reader import read_spec
 from tileops._core.spec.source import Source
 from tileops._core.spec.yaml12 import Node
@@ -42,7 +42,7 @@ class Manifest:
         self,
         records: Mapping[str, _Record] | None = None,
         adts: Mapping[str, tuple[Node, Source]] | None = None,
-        problems: tuple[Finding, ...] = (),
+        problems: tuple[Problem, ...] = (),
         allowed: frozenset[str] = frozenset(),
     ) -> None:
         self._records = dict(records or {})
@@ -94,22 +94,34 @@ class Manifest:
             label = content.source.label
             for name, node in content.adts.items():
                 if name in adts:
-                    problems.append(problem(label, f"adts.{name}", _taken(name, adts[name][1])))
+                    message = _taken(name, adts[name][1])
+                    problems.append(problem(label, f"adts.{name}", message, node.line))
                 else:
                     adts[name] = node, content.source
             for name, node in content.specs.items():
                 if name in records:
-                    problems.append(problem(label, name, _taken(name, records[name].source)))
+                    message = _taken(name, records[name].source)
+                    problems.append(problem(label, name, message, node.line))
                 elif not isinstance(node.value, dict):
                     message = f"[V3] expected a mapping, got {show(node.value)}"
-                    problems.append(Finding(name, "", "error", message))
+                    place = Location(label, node.line, node.column)
+                    problems.append(Problem(Finding(name, "", "error", message), place))
                 else:
                     records[name] = _Record(node, content.source, content.repeated.get(name, ()))
         return self._successor(records, adts, tuple(problems), self.allowed)
 
-    def reporting(self, found: Finding) -> Manifest:
+    def reporting(self, found: Problem) -> Manifest:
         """This manifest with one more problem."""
         return self._successor(self._records, self._adts, (*self.problems, found), self.allowed)
+
+    def without(self, names: Collection[str]) -> Manifest:
+        """This manifest without the specs and ADTs of these names."""
+        records = {name: record for name, record in self._records.items() if name not in names}
+        adts = {name: entry for name, entry in self._adts.items() if name not in names}
+        manifest = self._successor(records, adts, self.problems, self.allowed)
+        for name in names:
+            manifest._read.pop(name, None)
+        return manifest
 
     def allowing(self, package: str) -> Manifest:
         """This manifest, where YAML sources may also name what lies in `package`."""
@@ -119,7 +131,7 @@ class Manifest:
         self,
         records: Mapping[str, _Record],
         adts: Mapping[str, tuple[Node, Source]],
-        problems: tuple[Finding, ...],
+        problems: tuple[Problem, ...],
         allowed: frozenset[str],
     ) -> Manifest:
         """A manifest that keeps what was read, unless the change may mend or break it."""

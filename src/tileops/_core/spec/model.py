@@ -245,12 +245,13 @@ class Adt:
 class AdtTable:
     """Every ADT that specs may name.
 
-    `faults` holds the findings of those that could not be read; a parameter of such a type has
-    unknown kind.
+    `faults` holds the findings of those that could not be read, `places` where each finding
+    belongs; a parameter of such a type has unknown kind.
     """
 
     known: Mapping[str, Adt] = field(default_factory=dict)
     faults: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    places: Mapping[Finding, Location] = field(default_factory=dict)
 
     @property
     def names(self) -> frozenset[str]:
@@ -270,7 +271,11 @@ class AdtTable:
 
     def joined(self, other: AdtTable) -> AdtTable:
         """Both tables; their names are distinct."""
-        return AdtTable({**self.known, **other.known}, {**self.faults, **other.faults})
+        return AdtTable(
+            {**self.known, **other.known},
+            {**self.faults, **other.faults},
+            {**self.places, **other.places},
+        )
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def specs() -> Mapping[str, Any]:
 
 def load_problems() -> tuple[Finding, ...]:
     """What could not be loaded, as findings whose `op` is a file or an entry point."""
-    return manifest().problems
+    return tuple(found.finding for found in manifest().problems)
 
 
 def register(source: SpecSource, caller: str) -> None:
@@ -140,7 +140,7 @@ def merged(base: Manifest, content: Content, subject: str) -> Manifest:
 
 
 def _objections(base: Manifest, content: Content) -> Iterator[str]:
-    for found in content.problems:
+    for found, _ in content.problems:
         text = found.message.partition("] ")[2]
         yield f"{found.field}: {text}" if found.field else text
     for name in (*content.specs, *content.adts):

@@ -1,0 +1,210 @@
+"""The branches of a spec: all combinations of the discriminants that something reads.
+
+A discriminant participates when an expression of the signature or of an inline formula reads it,
+directly or through lets, family arguments and other presences; the presence of an optional tensor
+and of `out` always does. Domain restrictions and the invariants of algebraic types exclude
+branches; a domain restriction is a refinement that the branch alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from tileops._core.lang.fold import fold
+from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
+from tileops._core.lang.nodes import Attribute, Bytes, Constant, Expr, Name
+from tileops._core.lang.walk import children, rebuild
+from tileops._core.signature.conditions import from_guard, runs_on
+from tileops._core.signature.discriminants import Point, payload_kind
+from tileops._core.signature.facts import Facts
+from tileops._core.signature.guards import Space
+from tileops._core.signature.plan import Discriminant
+from tileops._core.signature.sites import Role, sites
+from tileops._core.spec.model import Declaration, Param
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """A domain restriction: its place among the refinements, and its text with lets put in."""
+
+    place: int
+    declaration: Declaration[Expr]
+    expr: Expr
+    at_construction: bool
+
+
+class Branches:
+    """What participates, and which branches are accepted.
+
+    Args:
+        facts: what the spec's expressions are worth.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        names = self._participating_names()
+        self.participating = tuple(d for d in facts.discriminants.values() if d.name in names)
+        self.restrictions = tuple(self._restrictions())
+
+    def _participating_names(self) -> set[str]:
+        found = {d.name for d in self.facts.discriminants.values() if d.source != "param"}
+        for site in sites(self.facts.spec):
+            if site.node is not None and site.role not in {Role.SUBJECT, Role.CASE}:
+                found.update(self.facts.reads(site.node))
+        return found
+
+    @property
+    def count(self) -> int:
+        """The number of combinations, excluded ones included."""
+        total = 1
+        for d in self.participating:
+            total *= len(d.values)
+        return total
+
+    # Domain restrictions
+
+    def _restrictions(self) -> Iterator[Restriction]:
+        for place, rule in enumerate(self.facts.signature.shape_rules):
+            if rule.node is not None and self.decided(rule.node):
+                reads = self.facts.reads(rule.node)
+                early = all(self.facts.discriminants[name].at_construction for name in reads)
+                yield Restriction(place, rule, self.inline(rule.node), early)
+
+    def decided(self, expr: Expr) -> bool:
+        """Whether an expression reads discriminants and nothing else, lets put in."""
+        if isinstance(expr, Name):
+            let = self.facts.signature.lets.get(expr.id)
+            if let is not None:
+                return let.node is not None and self.decided(let.node)
+            return isinstance(self._payload(expr.id), BoolKind | EnumKind)
+        if isinstance(expr, Attribute):
+            return self._decided_attribute(expr)
+        return not isinstance(expr, Bytes) and all(
+            self.decided(child)  # type: ignore[arg-type]
+            for child in children(expr)
+        )
+
+    def _payload(self, name: str) -> object:
+        param = self.facts.signature.params.get(name)
+        return payload_kind(param) if isinstance(param, Param) else None
+
+    def _decided_attribute(self, expr: Attribute) -> bool:
+        owner = expr.base.base if isinstance(expr.base, Attribute) else expr.base
+        kind = self._payload(owner.id) if isinstance(owner, Name) else None
+        if isinstance(kind, AdtKind):
+            adt = self.facts.spec.adts.get(kind.name)
+            fields = [c.fields.get(expr.attr) for c in adt.constructors.values()] if adt else []
+            finite = [isinstance(f.kind, BoolKind | EnumKind) for f in fields if f is not None]
+            return expr.attr == "kind" or (bool(finite) and all(finite))
+        return expr.attr == "value" and isinstance(kind, BoolKind | EnumKind)
+
+    def inline(self, expr: Expr) -> Expr:
+        """`expr` with the definitions of lets in place of their names."""
+        if isinstance(expr, Name):
+            let = self.facts.signature.lets.get(expr.id)
+            return self.inline(let.node) if let is not None and let.node is not None else expr
+        return rebuild(expr, self.inline)
+
+    def judge(
+        self,
+        reads: Iterable[str],
+        faults: Callable[[Point], Iterable[str]],
+        accepted_only: bool = False,
+    ) -> Iterator[str]:
+        """The faults found on the combinations of some discriminants, each with a witness.
+
+        Args:
+            reads: the discriminants that the faults depend on.
+            faults: what is wrong at a point.
+            accepted_only: leave out combinations that are excluded wherever they occur.
+        """
+        names = set(reads)
+        over = [d for d in self.facts.discriminants.values() if d.name in names]
+        points = [
+            point for point in self.points(over) if not accepted_only or self.reachable(point)
+        ]
+        space = Space(over, points)
+        found: dict[str, int] = {}
+        for bit, point in enumerate(points):
+            for fault in faults(point):
+                found[fault] = found.get(fault, 0) | 1 << bit
+        for fault, where in found.items():
+            yield fault + space.witness(where)
+
+    def reachable(self, point: Point) -> bool:
+        """Whether some accepted branch extends a point."""
+        participating = {d.name for d in self.participating}
+        clause = {n: frozenset({v}) for n, v in point.items() if n in participating}
+        return bool(self.accepted.extent(clause))
+
+    def runnable(self, expr: Expr) -> Expr:
+        """A decided condition in a form that every point may run."""
+        inlined = self.inline(expr)
+        reads = self.facts.reads(inlined)
+        over = [d for d in self.facts.discriminants.values() if d.name in reads]
+        space = Space(over, list(self.points(over)))
+        if all(runs_on(inlined, self.facts, point) for point in space.points):
+            return inlined
+        holds = sum(
+            1 << bit
+            for bit, point in enumerate(space.points)
+            if self.facts.fold(inlined, point) == Constant(True)
+        )
+        return from_guard(space.guard(holds), self.facts.discriminants)
+
+    # Enumeration
+
+    def points(self, over: Sequence[Discriminant]) -> Iterator[Point]:
+        """All combinations of some discriminants, excluded ones included."""
+        names = [d.name for d in over]
+        for values in product(*(d.values for d in over)):
+            yield dict(zip(names, values, strict=True))
+
+    def excluded(self, point: Point) -> bool:
+        """Whether an invariant or a restriction that the point decides rules it out."""
+        return self._breaks_invariant(point) or any(
+            self.facts.fold(restriction.expr, point) == Constant(False)
+            for restriction in self.restrictions
+        )
+
+    def _breaks_invariant(self, point: Point) -> bool:
+        for name, value in point.items():
+            kind = self._payload(name)
+            if not isinstance(value, tuple) or not isinstance(kind, AdtKind):
+                continue
+            constructor, fields = value
+            invariant = self.facts.spec.adts[kind.name].constructors[str(constructor)].invariant
+            if invariant is not None and invariant.node is not None:
+                known = dict(fields)  # type: ignore[call-overload]
+                if fold(invariant.node, known, {}) == Constant(False):
+                    return True
+        return False
+
+    @cached_property
+    def accepted(self) -> Space:
+        """The branches that a call can be on."""
+        return Space(
+            self.participating,
+            [point for point in self.points(self.participating) if not self.excluded(point)],
+        )
+
+    @cached_property
+    def constructions(self) -> Space:
+        """The construction points that a constructor accepts."""
+        over = [d for d in self.participating if d.at_construction]
+        return Space(over, [point for point in self.points(over) if not self.excluded(point)])
+
+    @cached_property
+    def origins(self) -> tuple[int, ...]:
+        """For each accepted branch the place of its construction point."""
+        names = [d.name for d in self.constructions.discriminants]
+        places = {
+            tuple(point[name] for name in names): place
+            for place, point in enumerate(self.constructions.points)
+        }
+        return tuple(
+            places[tuple(point[name] for name in names)] for point in self.accepted.points
+        )

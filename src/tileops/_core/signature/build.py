@@ -1,0 +1,171 @@
+"""From a spec to its plan: every branch planned by itself, then all of them as one.
+
+Construction points are planned first, alone; what they solve is known to the calls. Each branch
+contributes the actions it needs; equal actions of several branches become one step under a joint
+guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from tileops._core.lang.nodes import Bytes, Expr, Splice
+from tileops._core.signature.actions import Action, Step, schedule
+from tileops._core.signature.analysis import Analysis
+from tileops._core.signature.check import complaints
+from tileops._core.signature.conditions import reached
+from tileops._core.signature.discriminants import Point
+from tileops._core.signature.effects import effect_branch
+from tileops._core.signature.findings import findings
+from tileops._core.signature.guards import ALWAYS, NEVER, Space
+from tileops._core.signature.plan import EffectCase, Formula, Guard, OutputForm, Plan
+from tileops._core.signature.steps import Called
+from tileops._core.spec.model import Declaration, Finding, OpSpec
+
+K = TypeVar("K", bound=Hashable)
+
+
+class PlanFault(ValueError):
+    """A spec that yields no plan; `findings` holds the errors, the first one first."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(f"{findings[0].op} {findings[0].field}: {findings[0].message}")
+
+
+def build_plan(spec: OpSpec) -> Plan:
+    """Decide everything about an op class.
+
+    Args:
+        spec: a spec whose fields could all be read.
+
+    Raises:
+        PlanFault: the spec has an error that the signature's checks find.
+    """
+    analysis = Analysis(spec)
+    found = (*spec.faults, *findings(spec, complaints(analysis)))
+    errors = [finding for finding in found if finding.level == "error"]
+    if errors:
+        raise PlanFault(errors)
+    return Planner(analysis).plan()
+
+
+class Planner:
+    """Puts the branches of one spec together.
+
+    Args:
+        analysis: the branches, each planned by itself.
+    """
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.spec = analysis.spec
+        self.facts = analysis.facts
+        self.families = analysis.families
+        self.branches = analysis.branches
+        self.catalogue = analysis.catalogue
+
+    def plan(self) -> Plan:
+        """The plan of the whole spec."""
+        branches = self.branches
+        return Plan(
+            spec=self.spec,
+            discriminants=branches.participating,
+            construction=self._merge(
+                branches.constructions,
+                [c.actions for c in self.analysis.constructed],
+                {},
+            ),
+            call=self._merge(
+                branches.accepted, [c.actions for c in self.analysis.calls], self._known_to_calls()
+            ),
+            outputs=tuple(self._outputs()),
+            effects=tuple(
+                EffectCase(guard, branch)
+                for branch, guard in self._cases(lambda point: effect_branch(self.facts, point))
+            ),
+            solved_at_construction=frozenset[str]().union(*(c.known for c in self.analysis.constructed)),
+            lets_used=self._lets_used(),
+            flops=self._formulas(self.spec.roofline and self.spec.roofline.flops),
+            bytes=self._formulas(self.spec.roofline and self.spec.roofline.bytes),
+        )
+
+    def _merge(
+        self, space: Space, branches: Iterable[Iterable[Action]], known: Mapping[str, int]
+    ) -> tuple[Any, ...]:
+        """The steps of all branches in one order, each under its guard."""
+        occurs: dict[Action, int] = {}
+        for bit, actions in enumerate(branches):
+            for action in actions:
+                occurs[action] = occurs.get(action, 0) | 1 << bit
+        merged: list[Step] = [
+            replace(action.step, guard=space.guard(where, action.near))
+            for action, where in schedule(occurs, known)
+        ]
+        return tuple(merged)
+
+    def _known_to_calls(self) -> dict[str, int]:
+        """The branches on which a name has its value from the construction."""
+        known: dict[str, int] = {}
+        for bit, origin in enumerate(self.branches.origins):
+            for name in self.analysis.constructed[origin].known:
+                known[name] = known.get(name, 0) | 1 << bit
+        return known
+
+    def _cases(self, key: Callable[[Mapping[str, Any]], K | None]) -> Iterator[tuple[K, Guard]]:
+        """The values that a property of branches takes, each with the guard of its branches."""
+        found: dict[K, int] = {}
+        space = self.branches.accepted
+        for bit, point in enumerate(space.points):
+            value = key(point)
+            if value is not None:
+                found[value] = found.get(value, 0) | 1 << bit
+        for value, where in found.items():
+            yield value, space.guard(where)
+
+    def _outputs(self) -> Iterator[OutputForm]:
+        for name, output in self.facts.signature.outputs.items():
+
+            def form(point: Mapping[str, Any]) -> OutputForm | None:
+                parts = self.families.parts(output.shape, point)
+                if not self.facts.present(name, point) or parts is None or not output.dtype.node:
+                    return None
+                axes = tuple((p.value,) if isinstance(p, Splice) else p for p in parts)
+                return OutputForm(NEVER, name, axes, self.facts.fold(output.dtype.node, point))
+
+            for made, guard in self._cases(form):
+                yield replace(made, guard=guard)
+
+    def _lets_used(self) -> dict[str, Guard]:
+        found: dict[str, int] = {}
+        for bit, usage in enumerate(self.analysis.usages):
+            for name in usage.lets:
+                found[name] = found.get(name, 0) | 1 << bit
+        order = [name for name in self.facts.signature.lets if name in found]
+        return {name: self.branches.accepted.guard(found[name]) for name in order}
+
+    def _formulas(self, formula: Declaration[Expr] | None) -> tuple[Formula, ...]:
+        """A formula as written where every branch can run it, else folded branch by branch."""
+        if formula is None or formula.node is None:
+            return ()
+        node = formula.node
+        if all(map(partial(self._runs, node), self.branches.accepted.points, self.analysis.calls)):
+            return (Formula(ALWAYS, node),)
+        return tuple(
+            Formula(guard, expr)
+            for expr, guard in self._cases(lambda point: self.facts.fold(node, point))
+        )
+
+    def _runs(self, formula: Expr, point: Point, called: Called) -> bool:
+        """Whether all that a formula would read on a branch is there."""
+        for read in reached(formula, self.facts, point):
+            if isinstance(read, Bytes) and not self.facts.present(read.name, point):
+                return False
+            if not self.facts.has_payload(read, point):
+                return False
+            if not isinstance(read, Bytes) and not self.catalogue.values(read) <= called.known:
+                return False
+        return True

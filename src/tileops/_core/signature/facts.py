@@ -1,0 +1,253 @@
+"""What a spec's expressions are worth once some discriminants have values.
+
+`Facts` answers three questions about a spec at a *point*, a value for some discriminants (all of
+them on a branch, those of parameters and construction-time tensors at a construction point): what
+an expression folds to, whether a tensor is present, which value a match subject has. Every answer
+depends on the discriminants an expression reads and on no others, and is kept by those.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, cast
+
+from tileops._core.lang.dtypes import BITS
+from tileops._core.lang.fold import fold
+from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
+from tileops._core.lang.nodes import Attribute, Call, Constant, Expr, Name, Node, Present
+from tileops._core.lang.walk import children, rebuild, walk
+from tileops._core.signature.cycles import cycles
+from tileops._core.signature.discriminants import Point, discriminants, payload_kind
+from tileops._core.signature.plan import Value
+from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
+
+_OPEN: Any = object()
+"""Stands for a discriminant that a point leaves open."""
+
+
+class Facts:
+    """What a spec's expressions are worth at a point.
+
+    Args:
+        spec: the spec; names that it does not declare stand for themselves.
+    """
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self.signature = spec.signature
+        self.discriminants = discriminants(spec)
+        self._closures: dict[tuple[str, str], frozenset[str]] = {}
+        self._reads: dict[int, tuple[Node, tuple[str, ...]]] = {}
+        self._folded: dict[tuple[int, tuple[Value, ...]], Expr] = {}
+        self._shared: dict[Expr, Expr] = {}
+
+    # What an expression depends on
+
+    def reads(self, node: Node) -> tuple[str, ...]:
+        """The discriminants that a tree depends on, lets and presences followed, in order."""
+        kept = self._reads.get(id(node))
+        if kept is None:
+            names = self._read_names(node)
+            kept = (node, tuple(name for name in self.discriminants if name in names))
+            self._reads[id(node)] = kept
+        return kept[1]
+
+    def _read_names(self, node: Node) -> frozenset[str]:
+        found: set[str] = set()
+        for child in walk(node):  # type: ignore[arg-type]
+            if isinstance(child, Name):
+                found |= self._closure("value", child.id)
+            elif isinstance(child, Present):
+                found |= self._closure("presence", child.name)
+        return frozenset(found)
+
+    def _closure(self, aspect: str, name: str) -> frozenset[str]:
+        """The discriminants behind a name's value or presence; a cycle adds nothing."""
+        key = (aspect, name)
+        if key not in self._closures:
+            self._closures[key] = frozenset()
+            condition = self._condition(name) if aspect == "presence" else self._let(name)
+            if condition is not None:
+                self._closures[key] = self._read_names(condition)
+            elif name in self.discriminants:
+                self._closures[key] = frozenset({name})
+        return self._closures[key]
+
+    def presence_reads(self, name: str) -> tuple[str, ...]:
+        """The discriminants that decide whether a tensor, output or `Maybe` is present."""
+        names = self._closure("presence", name)
+        return tuple(d for d in self.discriminants if d in names)
+
+    def presences(self, expr: Expr) -> list[str]:
+        """What an expression tests the presence of, lets followed."""
+        found: list[str] = []
+        for node in walk(expr):
+            if isinstance(node, Present):
+                found.append(node.name)
+            elif isinstance(node, Name) and node.id not in self.cyclic_lets:
+                definition = self._let(node.id)
+                found += self.presences(definition) if definition is not None else []
+        return found
+
+    def write_reads(self, tensor: TensorInput) -> frozenset[str]:
+        """The discriminants that decide whether an input is written."""
+        condition = tensor.mutated.node if isinstance(tensor.mutated, Declaration) else None
+        own = frozenset(self.reads(condition)) if condition is not None else frozenset()
+        return own | {*self.presence_reads(tensor.name)}
+
+    def _let(self, name: str) -> Expr | None:
+        let = self.signature.lets.get(name)
+        return let.node if let else None
+
+    def _condition(self, name: str) -> Expr | None:
+        """The condition under which a tensor is present, if it has one."""
+        declared = self._tensor(name)
+        condition: object = None
+        if isinstance(declared, TensorInput):
+            condition = declared.optional
+        elif declared is not None:
+            condition = declared.nullable
+        return condition.node if isinstance(condition, Declaration) else None
+
+    def _tensor(self, name: str) -> TensorInput | TensorOutput | None:
+        signature = self.signature
+        declared = signature.params.get(name) or signature.inputs.get(name)
+        if isinstance(declared, TensorInput):
+            return declared
+        return signature.outputs.get(name)
+
+    @cached_property
+    def cyclic_lets(self) -> frozenset[str]:
+        """The lets whose definitions lead back to themselves."""
+        return frozenset(name for cycle in cycles(self.let_references) for name in cycle)
+
+    @cached_property
+    def let_references(self) -> dict[str, list[str]]:
+        """Each let with the lets that its definition names."""
+        lets = self.signature.lets
+        return {
+            name: [n.id for n in walk(let.node) if isinstance(n, Name) and n.id in lets]
+            for name, let in lets.items()
+            if let.node is not None
+        }
+
+    # What a point fixes
+
+    def present(self, name: str, point: Point) -> bool | None:
+        """Whether a tensor, output, `Maybe` or `out` is there; None where the point leaves it."""
+        if name in self.discriminants:
+            value = point.get(name, _OPEN)
+            return None if value is _OPEN else value not in {None, False}
+        condition = self._condition(name)
+        if condition is None:
+            declared = self._tensor(name)
+            unread = isinstance(declared, TensorInput) and declared.optional is not False
+            unread = unread or (isinstance(declared, TensorOutput) and bool(declared.nullable))
+            return None if unread or declared is None else True
+        folded = self.fold(condition, point)
+        return folded.value is True if isinstance(folded, Constant) else None
+
+    def fold(self, expr: Expr, point: Point) -> Expr:
+        """What an expression is at a point; equal results are one object."""
+        key = (id(expr), self.projection(expr, point))
+        folded = self._folded.get(key)
+        if folded is None:
+            self._folded[key] = Constant(None)  # a cycle ends here and is reported elsewhere
+            folded = fold(self._fix(expr, point), {}, {})
+            folded = self._folded[key] = self.share(folded)
+        return folded
+
+    def projection(self, node: Node, point: Point) -> tuple[Value, ...]:
+        """The part of a point that a tree depends on."""
+        return tuple(point.get(name, _OPEN) for name in self.reads(node))
+
+    def share(self, expr: Expr) -> Expr:
+        """The first object made for an expression that equals this one."""
+        return self._shared.setdefault(expr, expr)
+
+    def _fix(self, expr: Expr, point: Point) -> Expr:
+        """`expr` with all that the point fixes replaced by constants."""
+        if isinstance(expr, Name):
+            return self._fix_name(expr, point)
+        if isinstance(expr, Attribute):
+            return self._fix_attribute(expr, point)
+        if isinstance(expr, Present):
+            known = self.present(expr.name, point)
+            return expr if known is None else Constant(known)
+        if isinstance(expr, Call):
+            return self._fix_call(expr, point)
+        return rebuild(expr, lambda child: self._fix(child, point))
+
+    def _fix_name(self, expr: Name, point: Point) -> Expr:
+        if expr.id in point:
+            return self._constant(expr.id, point[expr.id]) or expr
+        if expr.id in self.signature.lets:
+            definition = self._let(expr.id)
+            folded = self.fold(definition, point) if definition is not None else None
+            return folded if isinstance(folded, Constant) else expr
+        if expr.id in BITS:
+            return Constant(expr.id)
+        return expr
+
+    def _constant(self, name: str, value: Value) -> Constant | None:
+        """The constant that a parameter's discriminant stands for, if it is one."""
+        param = self.signature.params.get(name)
+        if value is None:
+            return Constant(None)
+        if isinstance(param, Param) and isinstance(payload_kind(param), BoolKind | EnumKind):
+            return Constant(value)
+        return None
+
+    def _fix_attribute(self, expr: Attribute, point: Point) -> Expr:
+        owner = expr.base
+        if isinstance(owner, Attribute) and owner.attr == "value":
+            owner = owner.base
+        if not isinstance(owner, Name) or owner.id not in point:
+            return rebuild(expr, lambda child: self._fix(child, point))
+        value = point[owner.id]
+        if isinstance(value, tuple):
+            constructor, fields = value
+            read = {"kind": constructor, **dict(fields)}  # type: ignore[call-overload]
+            return Constant(read[expr.attr]) if expr.attr in read else expr
+        if expr.attr == "value" and value is not None:
+            return self._constant(owner.id, value) or expr
+        return expr
+
+    def _fix_call(self, expr: Call, point: Point) -> Expr:
+        """A parameter passed whole to a primitive stays a name unless the call can be evaluated,
+        so that branches which differ only in its value share one expression."""
+        fixed = rebuild(expr, lambda child: self._fix(child, point))
+        if all(isinstance(child, Constant) for child in children(fixed)):
+            return fixed
+        return rebuild(
+            expr,
+            lambda child: child if isinstance(child, Name) and child.id in point
+            else self._fix(child, point),
+        )  # fmt: skip
+
+    def subject(self, expr: Expr, point: Point) -> tuple[Value] | None:
+        """The value of a match subject, wrapped, or None where the point leaves it open."""
+        folded = self.fold(expr, point)
+        if isinstance(folded, Constant):
+            return (folded.value,)  # type: ignore[return-value]
+        owner = folded.base if isinstance(folded, Attribute) else folded
+        if isinstance(owner, Name) and isinstance(point.get(owner.id), tuple):
+            return (point[owner.id],)
+        return None
+
+    def has_payload(self, read: Expr, point: Point) -> bool:
+        """Whether a value has the payload or field that an expression reads of it; reads other
+        than of attributes always succeed."""
+        if not isinstance(read, Attribute):
+            return True
+        owner = read.base.base if isinstance(read.base, Attribute) else read.base
+        value = point.get(owner.id, _OPEN) if isinstance(owner, Name) else _OPEN
+        if isinstance(value, tuple) and read.attr not in {"kind", "value"}:
+            return self._has_field(cast("Name", owner).id, str(value[0]), read.attr)
+        return value is not None
+
+    def _has_field(self, param: str, constructor: str, field: str) -> bool:
+        declared = self.signature.params.get(param)
+        kind = payload_kind(declared) if isinstance(declared, Param) else None
+        adt = self.spec.adts.get(kind.name) if isinstance(kind, AdtKind) else None
+        return adt is None or field in adt.constructors[constructor].fields

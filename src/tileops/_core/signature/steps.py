@@ -1,0 +1,342 @@
+"""The actions of one construction and of one call, phase by phase.
+
+Solving is the business of `solve`; this module adds what surrounds it: arguments, restrictions,
+devices, layouts, placement, signs, refinements and the output buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+
+from tileops._core.lang.nodes import Constant, Expr, Splice
+from tileops._core.signature.actions import Action, Catalogue, Phase, Step
+from tileops._core.signature.branches import Branches, Restriction
+from tileops._core.signature.discriminants import OUT, Point
+from tileops._core.signature.effects import written
+from tileops._core.signature.families import Families
+from tileops._core.signature.guards import NEVER
+from tileops._core.signature.plan import (
+    CheckCombos,
+    CheckHeld,
+    CheckLayout,
+    CheckNonNegative,
+    CheckOut,
+    CheckParam,
+    CheckPassed,
+    CheckRule,
+    PlaceHeld,
+    SettleDevices,
+)
+from tileops._core.signature.scope import Scope
+from tileops._core.signature.solve import Operand, Solver
+from tileops._core.signature.unify import Part
+from tileops._core.signature.usage import Usage
+from tileops._core.spec.model import Declaration, Param, TensorInput, TensorOutput
+
+
+@dataclass(frozen=True)
+class Constructed:
+    """What one construction point does and leaves to the call.
+
+    Attributes:
+        actions: its steps.
+        known: the indices and lets that it gives a value.
+        rules: places of the refinements that it checked.
+        signs: axes whose sign it checked.
+        compared: axes of construction-time tensors that it bound or compared.
+        combos: whether it checked the dtype combinations.
+    """
+
+    actions: tuple[Action, ...]
+    known: frozenset[str]
+    rules: frozenset[int]
+    signs: frozenset[Expr]
+    compared: frozenset[tuple[str, int, Part]]
+    combos: bool
+
+
+@dataclass(frozen=True)
+class Called:
+    """What one branch does at a call, and the names that have a value after it."""
+
+    actions: tuple[Action, ...]
+    known: frozenset[str]
+
+
+class Steps:
+    """Makes the actions of construction points and branches.
+
+    Args:
+        catalogue: where actions are kept.
+        families: expansion of shapes.
+        branches: domain restrictions.
+        scope: kinds of axes.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, families: Families, branches: Branches, scope: Scope
+    ) -> None:
+        self.catalogue = catalogue
+        self.facts = catalogue.facts
+        self.families = families
+        self.branches = branches
+        self.scope = scope
+        signature = self.facts.signature
+        self.held = [p for p in signature.params.values() if isinstance(p, TensorInput)]
+        self.restricted = {restriction.place for restriction in branches.restrictions}
+        tensors = (*signature.params, *signature.inputs, *signature.outputs)
+        self.places = {name: place for place, name in enumerate(tensors)}
+
+    def construction(self, point: Point, lets: Set[str]) -> Constructed:
+        """The actions of a construction point, of whose lets all its branches use `lets`."""
+        folded = {
+            name: self.facts.fold(let.node, point)
+            for name, let in self.facts.signature.lets.items()
+            if name in lets and let.node is not None
+        }
+        solver = Solver(self.catalogue, frozenset(), folded)
+        operands = [self._operand(t, point) for t in self.held if self.facts.present(t.name, point)]
+        solver.solve(operands)
+        signs = dict(reversed([*self._early_signs(solver, point)]))
+        rules = dict(self._early_rules(solver, point))
+        combos = [*self._combos(solver)]
+        return Constructed(
+            (
+                *self._arguments(),
+                *self._restrictions(at_construction=True),
+                *solver.actions,
+                *combos,
+                *signs.values(),
+                *(action for action in rules.values() if action is not None),
+            ),
+            frozenset(solver.bound & {*self.facts.signature.forall, *self.facts.signature.lets}),
+            frozenset(rules),
+            frozenset(signs),
+            frozenset(
+                (operand.tensor.name, place, part)
+                for operand in operands
+                for place, part in enumerate(operand.parts or ())
+                if place not in operand.pending
+            ),
+            bool(combos),
+        )
+
+    def call(self, point: Point, constructed: Constructed, usage: Usage) -> Called:
+        """The actions of a call on a branch."""
+        lets = {n: e for n, e in usage.lets.items() if n not in constructed.known}
+        solver = Solver(self.catalogue, constructed.known, lets)
+        solver.solve([*self._held_operands(point, constructed), *self._passed_operands(point)])
+        return Called(
+            (
+                *self._passed(),
+                *self._restrictions(at_construction=False),
+                *self._devices_and_layouts(point),
+                *self._placements(solver, point),
+                *solver.actions,
+                *(() if constructed.combos else self._combos(solver)),
+                *self._late_signs(solver, point, constructed.signs),
+                *self._late_rules(solver, point, constructed.rules),
+                *self._buffer(point),
+            ),
+            frozenset(solver.bound),
+        )
+
+    def _make(
+        self,
+        key: tuple[object, ...],
+        order: tuple[int, ...],
+        step: Callable[[], Step],
+        reads: frozenset[str] = frozenset(),
+        near: Callable[[], tuple[str, ...]] = tuple,
+    ) -> Action:
+        """The one action of a key that binds nothing."""
+        return self.catalogue.action(
+            key, lambda: Action(order, reads, None, step(), frozenset(near()))
+        )
+
+    # Before solving
+
+    def _arguments(self) -> Iterator[Action]:
+        for place, (name, param) in enumerate(self.facts.signature.params.items()):
+            if isinstance(param, Param):
+                yield self._make(
+                    ("param", name), (Phase.PARAMS, place), lambda name=name: CheckParam(NEVER, name)
+                )
+        for tensor in self.held:
+            yield self._make(
+                ("held", tensor.name),
+                (Phase.PRESENCE, self.places[tensor.name]),
+                lambda t=tensor: CheckHeld(NEVER, t, self._condition(t)),
+            )
+
+    def _passed(self) -> Iterator[Action]:
+        for tensor in self.facts.signature.inputs.values():
+            yield self._make(
+                ("passed", tensor.name),
+                (Phase.PRESENCE, self.places[tensor.name]),
+                lambda t=tensor: CheckPassed(NEVER, t, self._condition(t)),
+            )
+
+    def _condition(self, tensor: TensorInput) -> Expr | None:
+        """The condition under which a tensor is given, over discriminants only."""
+        if not isinstance(tensor.optional, Declaration) or tensor.optional.node is None:
+            return None
+        return self.branches.runnable(tensor.optional.node)
+
+    def _restrictions(self, at_construction: bool) -> Iterator[Action]:
+        for restriction in self.branches.restrictions:
+            if restriction.at_construction is at_construction:
+                yield self._make(
+                    ("restriction", restriction.place),
+                    (Phase.DOMAIN, restriction.place),
+                    lambda r=restriction: self._restriction(r),
+                )
+
+    def _restriction(self, restriction: Restriction) -> CheckRule:
+        expr = self.branches.runnable(restriction.expr)
+        return CheckRule(NEVER, restriction.declaration, expr, domain=True)
+
+    def _devices_and_layouts(self, point: Point) -> Iterator[Action]:
+        yield self._make(("devices",), (Phase.DEVICES,), lambda: SettleDevices(NEVER))
+        for name, tensor in self.facts.signature.inputs.items():
+            writes = written(tensor, self.facts, point)
+            if self.facts.present(name, point) and (tensor.contiguous or writes):
+                yield self._make(
+                    ("layout", name, writes),
+                    (Phase.LAYOUT, self.places[name]),
+                    lambda t=tensor, w=writes: CheckLayout(NEVER, t, t.contiguous, w),
+                    near=lambda name=name: self.facts.presence_reads(name),
+                )
+
+    def _placements(self, solver: Solver, point: Point) -> Iterator[Action]:
+        for tensor in self.held:
+            if tensor.on_cpu or tensor.dtype.node is None:
+                continue
+            dtype = self.facts.fold(tensor.dtype.node, point)
+            if self.facts.present(tensor.name, point) and solver.known(dtype):
+                yield self._make(
+                    ("place", tensor.name, id(dtype)),
+                    (Phase.PLACE, self.places[tensor.name]),
+                    lambda t=tensor, d=dtype: PlaceHeld(NEVER, t, d),
+                    self.catalogue.names(dtype),
+                    lambda t=tensor: self.facts.presence_reads(t.name),
+                )
+
+    # Operands
+
+    def _operand(self, tensor: TensorInput, point: Point) -> Operand:
+        dtype = tensor.dtype.node
+        return Operand(
+            tensor,
+            self.places[tensor.name],
+            None if dtype is None else self.facts.fold(dtype, point),
+            self.families.parts(tensor.shape, point),
+        )
+
+    def _held_operands(self, point: Point, constructed: Constructed) -> Iterator[Operand]:
+        """Construction-time tensors of which axes are left to compare."""
+        for tensor in self.held:
+            if not self.facts.present(tensor.name, point):
+                continue
+            operand = self._operand(tensor, point)
+            operand.solves, operand.dtype = False, None
+            operand.pending = [
+                place
+                for place, part in enumerate(operand.parts or ())
+                if (tensor.name, place, part) not in constructed.compared
+            ]
+            if operand.pending:
+                yield operand
+
+    def _passed_operands(self, point: Point) -> Iterator[Operand]:
+        for name, tensor in self.facts.signature.inputs.items():
+            if self.facts.present(name, point):
+                yield self._operand(tensor, point)
+
+    # After solving
+
+    def _combos(self, solver: Solver) -> Iterator[Action]:
+        signature = self.facts.signature
+        rows = signature.dtype_combos
+        names = frozenset(rows[0].dtypes) if rows else frozenset()
+        if rows and names <= solver.bound | signature.params.keys():
+            yield self._make(("combos",), (Phase.COMBOS,), lambda: CheckCombos(NEVER, rows), names - set(signature.params))
+
+    def _early_signs(self, solver: Solver, point: Point) -> Iterator[tuple[Expr, Action]]:
+        """Signs of axes that construction knows, of tensors that are certainly present."""
+        signature = self.facts.signature
+        for tensor in (*self.held, *signature.inputs.values(), *signature.outputs.values()):
+            if self.facts.present(tensor.name, point):
+                yield from self._signs(tensor, solver, point)
+
+    def _late_signs(
+        self, solver: Solver, point: Point, checked: Set[Expr]
+    ) -> Iterator[Action]:
+        """Signs of output axes; an input's axis equals a length, which has no sign."""
+        seen = set(checked)
+        for output in self.facts.signature.outputs.values():
+            if self.facts.present(output.name, point):
+                for expr, action in self._signs(output, solver, point):
+                    if expr not in seen:
+                        seen.add(expr)
+                        yield action
+
+    def _signs(
+        self, tensor: TensorInput | TensorOutput, solver: Solver, point: Point
+    ) -> Iterator[tuple[Expr, Action]]:
+        for place, part in enumerate(self.families.parts(tensor.shape, point) or ()):
+            many = isinstance(part, Splice)
+            expr = part.value if isinstance(part, Splice) else part
+            if solver.known(expr) and not self.scope.is_natural(expr, point):
+                yield expr, self._make(
+                    ("sign", tensor.name, place, id(expr)),
+                    (Phase.SIGN, self.places[tensor.name], place),
+                    lambda e=expr, m=many: CheckNonNegative(
+                        NEVER, tensor.shape.path, tensor.shape.text, e, m
+                    ),
+                    self.catalogue.names(expr),
+                    lambda: self.facts.presence_reads(tensor.name),
+                )
+
+    def _early_rules(self, solver: Solver, point: Point) -> Iterator[tuple[int, Action | None]]:
+        """Refinements that construction decides, with the action where one is needed."""
+        for place, expr in self._rules(point):
+            if expr == Constant(True):
+                yield place, None
+            elif solver.known(expr):
+                yield place, self._rule(place, expr)
+
+    def _late_rules(
+        self, solver: Solver, point: Point, checked: Set[int]
+    ) -> Iterator[Action]:
+        for place, expr in self._rules(point):
+            if place not in checked and expr != Constant(True) and solver.known(expr):
+                yield self._rule(place, expr)
+
+    def _rules(self, point: Point) -> Iterator[tuple[int, Expr]]:
+        """The refinements that are no domain restrictions, folded."""
+        for place, rule in enumerate(self.facts.signature.shape_rules):
+            if place not in self.restricted and rule.node is not None:
+                yield place, self.facts.fold(rule.node, point)
+
+    def _rule(self, place: int, expr: Expr) -> Action:
+        rule = self.facts.signature.shape_rules[place]
+        return self._make(
+            ("rule", place, id(expr)),
+            (Phase.REFINE, place),
+            lambda: CheckRule(NEVER, rule, expr, domain=False),
+            self.catalogue.names(expr),
+            lambda: self.facts.reads(rule.node or expr),
+        )
+
+    def _buffer(self, point: Point) -> Iterator[Action]:
+        for name, output in self.facts.signature.outputs.items():
+            if output.buffered and self.facts.present(OUT, point):
+                absent = not self.facts.present(name, point)
+                yield self._make(
+                    ("out", name, absent),
+                    (Phase.OUT, self.places[name]),
+                    lambda name=name, a=absent: CheckOut(NEVER, name, a),
+                    near=lambda: (OUT,),
+                )

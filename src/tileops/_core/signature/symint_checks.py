@@ -1,0 +1,169 @@
+"""Which expressions can be evaluated on symbolic sizes.
+
+Under compilation the sizes of call-time tensors are symbols. A symbol may be computed with and
+compared, but it cannot select: it is no subscript, orders no sequences, is no argument that a
+primitive needs as a plain number, and tests only what has an integer or a truth value on both
+arms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from tileops._core.lang.calls import bind
+from tileops._core.lang.faults import KindFault
+from tileops._core.lang.kinds import BoolKind, Kind, SeqKind, alternatives, is_integer
+from tileops._core.lang.nodes import (
+    Attribute,
+    Call,
+    Compare,
+    Conditional,
+    Each,
+    Expr,
+    Name,
+    Node,
+    Shape,
+    Slice,
+    Splice,
+    Subscript,
+)
+from tileops._core.lang.primitives.table import BUILTINS
+from tileops._core.lang.printer import to_text
+from tileops._core.lang.walk import children
+from tileops._core.signature.analysis import Analysis
+from tileops._core.signature.discriminants import Point
+from tileops._core.signature.findings import Complaint
+from tileops._core.signature.sites import Role, Site
+from tileops._core.spec.model import Declaration
+
+_ORDERINGS = frozenset({"<", "<=", ">", ">="})
+_JUDGED = frozenset({Role.SHAPE, Role.LET, Role.RULE})
+
+
+def symint_complaints(analysis: Analysis) -> Iterator[Complaint]:
+    """Check 34, for a spec whose class gets a compile boundary."""
+    if not analysis.spec.has_boundary:
+        return
+    signature = analysis.facts.signature
+    held = {n for n in signature.params if n in analysis.facts.discriminants}
+    presences = {n for n in held if analysis.facts.discriminants[n].source == "held"}
+    for site in analysis.sites:
+        if site.role not in _JUDGED or site.node is None:
+            continue
+        owner = site.owner.name if site.owner else None
+        shown = analysis.facts.presence_reads(owner) if owner else ()
+        reads = {*analysis.facts.reads(site.node), *shown, *presences}
+
+        def judge(point: Point, site: Site = site, owner: str | None = owner) -> Iterator[str]:
+            if owner is None or analysis.facts.present(owner, point):
+                symbols = _Symbols(analysis, point)
+                for expr in _expressions(analysis, site, point):
+                    yield from symbols.faults(expr, {})
+
+        for fault in analysis.branches.judge(reads, judge):
+            yield Complaint(site.path, 34, fault)
+
+
+def _expressions(analysis: Analysis, site: Site, point: Point) -> Iterator[Expr]:
+    if site.role is Role.SHAPE:
+        shape = cast("Declaration[Shape]", site.declaration)
+        for part in analysis.families.parts(shape, point) or ():
+            yield part.value if isinstance(part, Splice) else part
+    else:
+        yield analysis.facts.fold(cast("Expr", site.node), point)
+
+
+class _Symbols:
+    """What is a symbol at a point: a size that construction does not know.
+
+    Args:
+        analysis: the spec.
+        point: a point that fixes which construction-time tensors are held.
+    """
+
+    def __init__(self, analysis: Analysis, point: Point) -> None:
+        self.analysis = analysis
+        self.point = point
+        known = [
+            constructed.known
+            for origin, constructed in zip(
+                analysis.branches.constructions.points, analysis.constructed, strict=True
+            )
+            if all(point.get(name, value) == value for name, value in origin.items())
+        ]
+        sizes = analysis.catalogue.dims | analysis.catalogue.shapes
+        self.sizes = sizes - frozenset.intersection(*known) if known else sizes
+
+    def has(self, node: Node, variables: Mapping[str, bool]) -> bool:
+        """Whether the value of an expression, or an item of it, may be a symbol."""
+        if isinstance(node, Name):
+            let = self.analysis.facts.signature.lets.get(node.id)
+            if let is None or node.id in self.analysis.facts.cyclic_lets:
+                return variables.get(node.id, node.id in self.sizes)
+            return let.node is not None and self.has(
+                self.analysis.facts.fold(let.node, self.point), {}
+            )
+        if isinstance(node, Attribute):
+            return False
+        if isinstance(node, Each):
+            variables = {**variables, node.variable: self.has(node.source, variables)}
+            return self.has(node.element, variables)
+        if isinstance(node, Call):
+            builtin = BUILTINS.get(node.callee)
+            if builtin is None or builtin.symint != "symbolic":
+                return False
+        return any(self.has(child, variables) for child in children(node))
+
+    def faults(self, node: Node, variables: Mapping[str, bool]) -> Iterator[str]:
+        """The places in an expression where a symbol would have to select."""
+        for what, selector in self._selectors(node):
+            if self.has(selector, variables):
+                yield f"{to_text(cast('Expr', node))} {what}, which is a size only the call knows"
+        if isinstance(node, Each):
+            variables = {**variables, node.variable: self.has(node.source, variables)}
+        for child in children(node):
+            yield from self.faults(child, variables)
+
+    def _selectors(self, node: Node) -> Iterator[tuple[str, Expr]]:
+        """What selects in a node, each after what it is used for."""
+        if isinstance(node, Subscript):
+            yield f"subscripts by {to_text(node.index)}", node.index
+        elif isinstance(node, Slice):
+            for bound in (node.start, node.stop, node.step):
+                if bound is not None:
+                    yield f"slices by {to_text(bound)}", bound
+        elif isinstance(node, Conditional):
+            if not self._is_selectable(node):
+                yield f"chooses by {to_text(node.test)}", node.test
+        elif isinstance(node, Compare):
+            operands = (node.first, *node.rest)
+            if _ORDERINGS & set(node.ops) and any(map(self._is_sequence, operands)):
+                for operand in operands:
+                    yield f"orders {to_text(operand)}", operand
+        elif isinstance(node, Call):
+            yield from _construction_arguments(node)
+
+    def _kind(self, expr: Expr) -> Kind:
+        return self.analysis.scope.kind(expr, Role.RULE, self.point)
+
+    def _is_sequence(self, expr: Expr) -> bool:
+        return any(isinstance(kind, SeqKind) for kind in alternatives(self._kind(expr)))
+
+    def _is_selectable(self, node: Conditional) -> bool:
+        """Whether both arms are integers, or both are truth values."""
+        arms = [self._kind(arm) for arm in (node.then, node.orelse)]
+        return all(map(is_integer, arms)) or all(isinstance(kind, BoolKind) for kind in arms)
+
+
+def _construction_arguments(call: Call) -> Iterator[tuple[str, Expr]]:
+    builtin = BUILTINS.get(call.callee)
+    if builtin is None:
+        return
+    try:
+        bound = list(bind(call, builtin))
+    except KindFault:
+        return
+    for parameter, argument in bound:
+        if parameter.construction:
+            yield f"needs {parameter.name} = {to_text(argument)} at construction", argument

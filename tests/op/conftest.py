@@ -1,0 +1,48 @@
+"""Fixtures of the op layer's tests: an empty backend registry, and packages to load."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from tileops._core.targets import loading, registry
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True)
+def empty_registry(monkeypatch):
+    """A registry of the test's own, loaded with nothing."""
+    saved, version = registry.current, registry.current.version
+    registry.current = registry.Registry(version=version + 1)
+    monkeypatch.setattr(loading, "_loaded", True)
+    monkeypatch.setattr(loading, "_loading", False)
+    monkeypatch.setattr(loading, "_tried", set())
+    monkeypatch.setattr(loading, "_failures", [])
+    yield registry
+    saved.version = registry.current.version + 1
+    registry.current = saved
+
+
+@pytest.fixture
+def packages(monkeypatch, tmp_path):
+    """Installs packages for the registry to load: name to source."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entries = []
+    before = set(sys.modules)
+
+    def install(**sources):
+        for name, source in sources.items():
+            path = tmp_path / f"{name}.py"
+            path.write_text(source)
+            entries.append(EntryPoint(name, name, loading.GROUP))
+        monkeypatch.setattr(loading, "entry_points", lambda group: list(reversed(entries)))
+        monkeypatch.setattr(loading, "_loaded", False)
+
+    yield install
+    for name in set(sys.modules) - before:
+        if (tmp_path / f"{name.partition('.')[0]}.py").exists():
+            del sys.modules[name]

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tileops import backend
+from tileops._core.targets import loading
+
+GOOD = """
+from tileops import backend
+backend.register_detector(target={name!r}, detect=lambda device: False)
+"""
+
+HALF = """
+from tileops import backend
+backend.register_detector(target="half", detect=lambda device: False)
+backend.register_kernel_builder(op="A", target="half", build_kernel=print)
+backend.register_kernel_type("A", "k", int)
+backend.set_default_target("half")
+raise {error}
+"""
+
+
+def test_packages_are_loaded_once_in_order_of_name(packages):
+    source = (
+        GOOD + "import builtins\nbuiltins.loaded_order = getattr(builtins, 'loaded_order', [])\n"
+    )
+    source += "builtins.loaded_order.append(__name__)\n"
+    packages(pkg_b=source.format(name="b"), pkg_a=source.format(name="a"))
+    assert backend.registered_targets() == ("a", "b")
+    assert backend.registered_targets() == ("a", "b")
+    import builtins
+
+    assert builtins.loaded_order == ["pkg_a", "pkg_b"]
+    del builtins.loaded_order
+
+
+def test_default_target_loads_nothing(packages):
+    packages(pkg_c=GOOD.format(name="c"))
+    assert backend.default_target() is None
+    assert "pkg_c" not in sys.modules
+    backend.set_default_target("c")
+    assert backend.default_target() == "c"
+
+
+def test_failed_package_leaves_nothing_and_is_reported(packages):
+    packages(pkg_d=HALF.format(error="OSError('no driver')"), pkg_e=GOOD.format(name="e"))
+    with pytest.warns(RuntimeWarning, match="pkg_d = pkg_d: OSError: no driver.*load_failures"):
+        assert backend.registered_targets() == ("e",)
+    assert backend.registered_targets("A") == ()
+    assert backend.default_target() is None
+    assert loading.registry.added_kernel_types("A") == {}
+    assert backend.load_failures() == ("pkg_d = pkg_d: OSError: no driver",)
+    assert loading.hint() == "; see tileops.backend.load_failures()"
+
+
+def test_missing_module_is_a_failure_like_any_other(packages):
+    packages(pkg_f="import no_such_module_anywhere")
+    with pytest.warns(RuntimeWarning, match="ModuleNotFoundError"):
+        assert len(backend.load_failures()) == 1
+
+
+def test_interrupted_package_is_tried_again(packages):
+    source = """
+import builtins
+from tileops import backend
+backend.register_detector(target="g", detect=lambda device: False)
+if builtins.interrupt:
+    raise KeyboardInterrupt
+"""
+    import builtins
+
+    packages(pkg_g=source, pkg_h=GOOD.format(name="h"))
+    builtins.interrupt = True
+    with pytest.raises(KeyboardInterrupt):
+        backend.registered_targets()
+    assert loading.registry.current.targets() == ()
+    builtins.interrupt = False
+    assert backend.registered_targets() == ("g", "h")
+    assert backend.load_failures() == ()
+    del builtins.interrupt
+
+
+def test_interrupted_package_runs_its_submodules_again(packages, tmp_path):
+    import builtins
+
+    folder = tmp_path / "pkg_i"
+    folder.mkdir()
+    (folder / "part.py").write_text(GOOD.format(name="i"))
+    packages(pkg_i="")
+    (tmp_path / "pkg_i.py").unlink()
+    (folder / "__init__.py").write_text(
+        "import builtins\nimport pkg_i.part\nif builtins.interrupt: raise SystemExit"
+    )
+    builtins.interrupt = True
+    with pytest.raises(SystemExit):
+        backend.registered_targets()
+    builtins.interrupt = False
+    assert backend.registered_targets() == ("i",)
+    del builtins.interrupt
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_as_errors_come_after_everything_is_loaded(packages):
+    packages(pkg_j=HALF.format(error="ValueError(1)"), pkg_k=GOOD.format(name="k"))
+    with pytest.raises(RuntimeWarning):
+        backend.registered_targets()
+    assert backend.registered_targets() == ("k",)
+    assert len(backend.load_failures()) == 1
+
+
+def test_loading_thread_may_ask_and_others_wait(packages):
+    source = """
+import builtins, threading
+from tileops import backend
+backend.register_detector(target="l", detect=lambda device: False)
+builtins.early = backend.registered_targets()
+builtins.begun.set()
+builtins.go.wait(10)
+backend.register_detector(target="m", detect=lambda device: False)
+"""
+    import builtins
+
+    builtins.begun, builtins.go = threading.Event(), threading.Event()
+    packages(pkg_l=source)
+    answers = []
+    first = threading.Thread(target=lambda: answers.append(backend.registered_targets()))
+    first.start()
+    assert builtins.begun.wait(10)
+    second = threading.Thread(target=lambda: answers.append(backend.registered_targets()))
+    second.start()
+    second.join(0.05)
+    assert second.is_alive()
+    builtins.go.set()
+    first.join(10)
+    second.join(10)
+    assert builtins.early == ("l",)
+    assert answers == [("l", "m"), ("l", "m")]
+    del builtins.begun, builtins.go, builtins.early
+
+
+def test_importing_the_package_loads_no_entry_point():
+    code = """
+import sys
+from importlib import metadata
+known = metadata.entry_points
+def refuse(**asked):
+    if asked["group"].startswith("tileops."):
+        raise SystemExit("entry points were asked for")
+    return known(**asked)
+metadata.entry_points = refuse
+import tileops
+assert "torch" not in sys.modules
+import tileops.backend
+assert "tilelang" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

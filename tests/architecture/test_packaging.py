@@ -76,3 +76,16 @@ def test_the_makefile_and_the_demo_name_one_distribution(root: Path) -> None:
     from tileops.demo.weights import DISTRIBUTION
 
     assert f"WEIGHTS ?= {DISTRIBUTION}>=" in (root / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("check", "file"),
+    [
+        ("validate-config", ".pre-commit-config.yaml"),
+        ("validate-manifest", ".pre-commit-hooks.yaml"),
+    ],
+)
+def test_the_hooks_are_well_formed(root: Path, check: str, file: str) -> None:
+    command = [sys.executable, "-m", "pre_commit", check, str(root / file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

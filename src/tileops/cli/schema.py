@@ -6,7 +6,9 @@ It knows the form of a spec, not its meaning: `tileops validate` checks what is 
 from __future__ import annotations
 
 import argparse
-from importlib import resources
+
+from tileops._core.spec.schema import json_schema
+from tileops.cli.output import print_json
 
 NAME = "schema"
 SUMMARY = "print the JSON Schema of spec files"
@@ -19,5 +21,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
-    print(resources.files("tileops._core.spec").joinpath("schema.json").read_text("utf-8"), end="")
+    print_json(json_schema())
     return 0

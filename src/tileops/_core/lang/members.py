@@ -266,7 +266,7 @@ class AdtMember(Member):
             listed = ", ".join(fields) or "no fields"
             return Refused(True, f"expected {constructor} with {listed}, got {shown(given)}")
         for name, kind in fields.items():
-            if not _has_field_kind(given[name], kind):
+            if not has_field_kind(given[name], kind):
                 return Refused(
                     True, f"expected {kind} for {constructor}.{name}, got {shown(given[name])}"
                 )
@@ -321,8 +321,8 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _has_field_kind(value: object, kind: Kind) -> bool:
-    """Whether a value read from YAML has the kind of a constructor's field."""
+def has_field_kind(value: object, kind: Kind) -> bool:
+    """Whether a value has the kind of a constructor's field."""
     if isinstance(kind, BoolKind):
         return isinstance(value, bool)
     if isinstance(kind, EnumKind):

@@ -22,9 +22,25 @@ class Node:
 
 @dataclass(frozen=True)
 class Constant(Node):
-    """An integer, float (`inf` included), string, boolean, `None`, or a folded tuple of these."""
+    """An integer, float (`inf` included), string, boolean, `None`, or a folded tuple of these.
+
+    Constants of different types differ, though Python holds `1 == True == 1.0`.
+    """
 
     value: int | float | str | bool | tuple[object, ...] | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and _same(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+
+def _same(a: object, b: object) -> bool:
+    """Equality of constants and of their types."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return type(a) is type(b) and a == b
 
 
 @dataclass(frozen=True)

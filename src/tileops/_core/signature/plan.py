@@ -50,6 +50,13 @@ class Guard:
         """Whether the guard holds on every branch."""
         return any(not clause for clause in self.clauses)
 
+    def holds(self, point: Mapping[str, Value]) -> bool:
+        """Whether the guard holds where the discriminants have these values."""
+        return any(
+            all(point[name] in values for name, values in clause.items())
+            for clause in self.clauses
+        )
+
 
 @dataclass(frozen=True)
 class Position:

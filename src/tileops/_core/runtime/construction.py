@@ -1,0 +1,59 @@
+"""What a checked construction leaves to the calls of its instance."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tileops._core.lang.values import read_field
+from tileops._core.signature.plan import Value
+
+
+class Constructed(Mapping[str, Any]):
+    """The solved indices and lets of an instance, read-only.
+
+    Beside them it keeps what every call would otherwise work out again: `parameters`, the values
+    of all ordinary parameters as expressions see them, and `cases`, the discriminants that
+    algebraic values give.
+
+    Args:
+        solved: name to value, dtypes by name.
+        parameters: name to converted value.
+        cases: name of an algebraic parameter to its discriminant.
+    """
+
+    __slots__ = ("_solved", "cases", "parameters")
+
+    def __init__(
+        self, solved: dict[str, Any], parameters: dict[str, Any], cases: dict[str, Value]
+    ) -> None:
+        self._solved = solved
+        self.parameters = parameters
+        self.cases = cases
+
+    def __getitem__(self, name: str) -> Any:
+        return self._solved[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._solved)
+
+    def __len__(self) -> int:
+        return len(self._solved)
+
+    def __repr__(self) -> str:
+        return repr(self._solved)
+
+
+def discriminant(value: object, finite_fields: Mapping[str, tuple[str, ...]]) -> Value:
+    """The discriminant of an algebraic value: its constructor and its finite fields."""
+    if value is None:
+        return None
+    constructor: str = value.kind  # type: ignore[attr-defined]
+    fields = finite_fields[constructor]
+    return constructor, tuple((name, read_field(value, name)) for name in fields)
+
+
+def literal(value: Any) -> Any:
+    """A finite parameter's value as expressions see it: an enum member stands for its own."""
+    return value.value if isinstance(value, enum.Enum) else value

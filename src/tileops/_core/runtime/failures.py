@@ -1,0 +1,206 @@
+"""Raising what a generated function found: parameters, failed steps, results, formulas.
+
+One `Faults` serves one plan in one phase. A generated function names a step by its number and
+hands over its variables; everything an error says is worked out here, after the check failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tileops._core.codegen.context import Phase
+from tileops._core.lang.evaluate import evaluate
+from tileops._core.lang.members import Accepted
+from tileops._core.lang.values import shown
+from tileops._core.runtime.algebraic import AdtScope, Classes, bad_field
+from tileops._core.runtime.known import Known
+from tileops._core.runtime.record import SignatureCall
+from tileops._core.runtime.symbolic import demand
+from tileops._core.runtime.wording import Reason, fault_of, fault_of_output
+from tileops._core.signature.plan import CheckParam, Plan
+from tileops._core.spec.model import Constructor, Location, Param
+from tileops.errors import SignatureError, SignatureTypeError
+
+_MISSING: Any = object()
+
+
+class Faults:
+    """What generated source asks for when something is wrong.
+
+    Args:
+        plan: the plan of the class.
+        phase: the step list that the numbers refer to.
+    """
+
+    def __init__(self, plan: Plan, phase: Phase) -> None:
+        self.plan = plan
+        self.phase = phase
+        self._steps = plan.construction if phase == "construction" else plan.call
+        self._classes = Classes(plan.spec.adts)
+
+    # Steps
+
+    def hold(self, ok: Any, number: int, variables: Mapping[str, Any]) -> None:
+        """Demand a truth; a symbolic one becomes an assertion of the traced program.
+
+        Raises:
+            SignatureError: it does not hold.
+        """
+        if isinstance(ok, torch.SymBool):
+            demand(ok, lambda: self.error(number, variables))
+        elif not ok:
+            raise self.error(number, variables)
+
+    def error(
+        self, number: int, variables: Mapping[str, Any], reason: Reason = None
+    ) -> SignatureError:
+        """The error of a step that failed."""
+        known = Known(self.plan, self.phase, number, variables)
+        fault = fault_of(self._steps[number], known, reason)
+        return fault.error(
+            self.plan.spec.name,
+            self.phase,
+            fault.path,
+            fault.text,
+            fault.fault,
+            bindings=tuple(known.bindings()),
+            origin=str(fault.location),
+        )
+
+    def inference(
+        self, name: str, variables: Mapping[str, Any], reason: BaseException
+    ) -> SignatureError:
+        """The error of an output's shape that could not be evaluated."""
+        known = Known(self.plan, self.phase, len(self._steps), variables)
+        shape = self.plan.spec.signature.outputs[name].shape
+        fault = fault_of_output(known, name, reason)
+        return SignatureError(
+            self.plan.spec.name,
+            self.phase,
+            f"outputs.{name}.shape",
+            shape.text,
+            fault,
+            bindings=tuple(known.bindings()),
+            origin=str(shape.location),
+        )
+
+    # Parameters
+
+    def attribute(self, op: Any, name: str) -> Any:
+        """What a constructor stored under a parameter's name.
+
+        Raises:
+            SignatureTypeError: nothing.
+        """
+        value = getattr(op, name, _MISSING)
+        if value is _MISSING:
+            declared = self.plan.spec.signature.params[name]
+            fault = f"not stored: assign self.{name} before super().__init__()"
+            raise self._plain(SignatureTypeError, f"params.{name}", fault, declared.location)
+        return value
+
+    def parameter(self, op: Any, number: int) -> Any:
+        """A parameter's value as expressions see it.
+
+        Raises:
+            SignatureError: its type, its value or an invariant of it is wrong.
+        """
+        step = self._steps[number]
+        assert isinstance(step, CheckParam)
+        param = self.plan.spec.signature.params[step.name]
+        assert isinstance(param, Param)
+        assert param.type.node is not None
+        verdict = param.type.node.accept(self.attribute(op, step.name), self._classes)
+        if not isinstance(verdict, Accepted):
+            error = SignatureError if verdict.type_fits else SignatureTypeError
+            path, text = f"params.{step.name}.type", param.type.text
+            raise self._plain(error, path, verdict.reason, param.type.location, text)
+        constructor = self._classes.constructor_of(verdict.value, param.type.node)
+        if constructor is not None:
+            self._check_algebraic(param, constructor, verdict.value)
+        return verdict.value
+
+    def _check_algebraic(self, param: Param, constructor: Constructor, value: Any) -> None:
+        """The fields of an algebraic value, and its invariant."""
+        fault = bad_field(constructor, value)
+        if fault is not None:
+            path, text = f"params.{param.name}.type", param.type.text
+            raise self._plain(SignatureError, path, fault, param.type.location, text)
+        invariant = constructor.invariant
+        if invariant is None or invariant.node is None:
+            return
+        if not evaluate(invariant.node, AdtScope(constructor, value)):
+            fields = ", ".join(
+                f"{param.name}.{name}={shown(AdtScope(constructor, value).value(name))}"
+                for name in constructor.fields
+            )
+            raise self._plain(
+                SignatureError,
+                invariant.path,
+                f"does not hold: {fields}",
+                invariant.location,
+                invariant.text,
+            )
+
+    # Results and formulas
+
+    def result(self, path: str, fault: str, text: str | None = None) -> SignatureError:
+        """The error of a returned value of the wrong form."""
+        return self._plain(SignatureError, path, fault, self._output_location(path), text)
+
+    def result_type(self, path: str, fault: str) -> SignatureError:
+        """The error of a returned value that is no tensor."""
+        return self._plain(SignatureTypeError, path, fault, self._output_location(path))
+
+    def unwanted(self, name: str, fault: str) -> SignatureError:
+        """The error of a value returned for an output that is absent."""
+        nullable = self.plan.spec.signature.outputs[name].nullable
+        assert nullable is not None
+        path = f"outputs.{name}.nullable"
+        return self._plain(SignatureError, path, fault, nullable.location, nullable.text)
+
+    def output(self, name: str, aspect: str, fault: str) -> SignatureError:
+        """The error of a returned tensor whose shape, dtype, device or layout is wrong."""
+        output = self.plan.spec.signature.outputs[name]
+        text = {"shape": output.shape.text, "dtype": output.dtype.text}.get(aspect)
+        path = f"outputs.{name}.{aspect}"
+        return self._plain(SignatureError, path, fault, output.location, text)
+
+    def formula(
+        self, path: str, record: SignatureCall, reason: BaseException | str
+    ) -> SignatureError:
+        """The error of a roofline formula that gave no number of the right kind."""
+        roofline = self.plan.spec.roofline
+        assert roofline is not None
+        declared = {"roofline.flops": roofline.flops, "roofline.bytes": roofline.bytes}.get(path)
+        text = roofline.func if declared is None else declared.text
+        shapes = ", ".join(f"{name}: {shown(s)} {d}" for name, (s, d) in record.tensors.items())
+        fault = f"{reason} ({shapes})"
+        return self._plain(SignatureError, path, fault, roofline.location, text)
+
+    def count(self, path: str, record: SignatureCall, value: object) -> None:
+        """Demand that a formula gave an integer of at least 0.
+
+        Raises:
+            SignatureError: it did not.
+        """
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.formula(path, record, f"expected an int >= 0, got {shown(value)}")
+
+    def _output_location(self, path: str) -> Location:
+        parts = path.split(".")
+        output = self.plan.spec.signature.outputs.get(parts[1]) if len(parts) > 1 else None
+        return self.plan.spec.location if output is None else output.location
+
+    def _plain(
+        self,
+        error: type[SignatureError],
+        path: str,
+        fault: str,
+        location: Location,
+        text: str | None = None,
+    ) -> SignatureError:
+        return error(self.plan.spec.name, self.phase, path, text, fault, origin=str(location))

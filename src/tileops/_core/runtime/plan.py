@@ -1,0 +1,218 @@
+"""The checks of one op class, as the op layer asks for them.
+
+Effects are known when the plan is made; the functions are generated once, under the plan's own
+lock, when the first of them or the source is asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from tileops._core.codegen.unit import compile_unit
+from tileops._core.lang.values import shown
+from tileops._core.runtime.algebraic import resolve
+from tileops._core.runtime.construction import Constructed
+from tileops._core.runtime.failures import Faults
+from tileops._core.runtime.record import Branches, SignatureCall
+from tileops._core.runtime.tensors import DTYPES, Shaped
+from tileops._core.signature.build import PlanFault, build_plan
+from tileops._core.signature.plan import EffectBranch, Plan
+from tileops._core.spec.model import OpSpec
+from tileops._core.spec.registry import lookup
+from tileops.errors import ManifestError
+
+
+class _Functions(NamedTuple):
+    """The generated functions of a plan, and their text."""
+
+    text: str
+    check_construction: Callable[..., Constructed]
+    check: Callable[..., Any]
+    check_result: Callable[..., None]
+    effect_branch: Callable[..., EffectBranch]
+    roofline: Callable[..., tuple[int, int]] | None
+
+
+class _SignaturePlan:
+    """What a signature demands of constructions, calls and results of one class.
+
+    Shared by all instances of the class.
+
+    Args:
+        plan: the decisions made from the spec.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._functions: _Functions | None = None
+        self._construction = Faults(plan, "construction")
+        self._call = Faults(plan, "call")
+        self._branches = Branches(plan)
+        signature = plan.spec.signature
+        self.input_names = tuple(signature.inputs)
+        self.output_names = tuple(signature.outputs)
+        self.parameter_names = tuple(signature.params)
+        self.has_buffer = any(output.buffered for output in signature.outputs.values())
+        self._effects = tuple(case.branch for case in plan.effects)
+        self.effects = frozenset(self._effects)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _SignaturePlan:
+        return self
+
+    def _generated(self) -> _Functions:
+        """The functions, generated now unless another thread has done so."""
+        with self._lock:
+            if self._functions is None:
+                text, unit = compile_unit(self._plan)
+                self._functions = _Functions(
+                    text,
+                    unit["check_construction"],
+                    unit["check"],
+                    unit["check_result"],
+                    unit["effect_branch"],
+                    unit.get("roofline"),
+                )
+            return self._functions
+
+    def source(self) -> str:
+        """The text of the generated functions."""
+        return (self._functions or self._generated()).text
+
+    def check_construction(self, op: Any) -> Constructed:
+        """Check what construction decides.
+
+        Returns:
+            The solved values, read-only.
+
+        Raises:
+            SignatureError: a parameter or a construction-time tensor is rejected.
+        """
+        functions = self._functions or self._generated()
+        return functions.check_construction(self._construction, op)
+
+    def check(self, op: Any, tensors: Mapping[str, Any]) -> SignatureCall:
+        """Check a call.
+
+        Args:
+            op: the instance.
+            tensors: every input name with a tensor or None, and `out` when it is passed.
+
+        Raises:
+            SignatureError: the call is rejected.
+        """
+        functions = self._functions or self._generated()
+        record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
+        return record
+
+    def check_result(
+        self, op: Any, record: SignatureCall, result: Any, tensors: Mapping[str, Any]
+    ) -> None:
+        """Check what the implementation of a checked call returned.
+
+        Raises:
+            SignatureError: it is not what the signature promises.
+        """
+        functions = self._functions or self._generated()
+        functions.check_result(self._call, op, record, result, tensors)
+
+    def output_shapes(
+        self,
+        op: Any,
+        shapes: Mapping[str, Any],
+        dtypes: Mapping[str, torch.dtype | str] | None = None,
+    ) -> dict[str, tuple[int, ...]]:
+        """The shapes of the outputs that are present, from shapes alone.
+
+        Args:
+            op: the instance.
+            shapes: shapes by input name; None, or left out, for an input that is not passed.
+            dtypes: dtypes by input name, as far as they are known.
+
+        Raises:
+            SignatureError: the shapes do not fit the signature.
+        """
+        unknown = [name for name in (*shapes, *(dtypes or ())) if name not in self.input_names]
+        if unknown:
+            names = ", ".join(self.input_names)
+            raise TypeError(f"{self._plan.spec.name} has no input {unknown[0]}; inputs: {names}")
+        given = {
+            name: None if shape is None else Shaped(tuple(shape), _dtype((dtypes or {}).get(name)))
+            for name, shape in ((name, shapes.get(name)) for name in self.input_names)
+        }
+        functions = self._functions or self._generated()
+        outputs = functions.check(self._call, self._branches, op, given, shapes_only=True)
+        return {name: shape for name, (shape, _) in outputs.items()}
+
+    def effect_branch(self, op: Any, presence: Mapping[str, bool]) -> EffectBranch:
+        """The effect branch of a call, from parameters and from what is passed.
+
+        Args:
+            op: the instance.
+            presence: whether each input that may be absent is passed, and `out`.
+        """
+        functions = self._functions or self._generated()
+        return functions.effect_branch(self._effects, op, presence)
+
+    def eval_roofline(self, record: SignatureCall) -> tuple[int, int]:
+        """The FLOPs of a completed call and the bytes that it moves.
+
+        Raises:
+            SignatureError: a formula yields anything but an integer of at least 0.
+        """
+        functions = self._functions or self._generated()
+        if functions.roofline is not None:
+            return functions.roofline(self._call, record)
+        roofline = self._plan.spec.roofline
+        if roofline is None or roofline.func is None:
+            raise RuntimeError(f"{self._plan.spec.name}: the spec has no roofline")
+        counted = resolve(roofline.func)(record)
+        if not isinstance(counted, tuple) or len(counted) != 2:
+            fault = f"expected two ints >= 0, got {shown(counted)}"
+            raise self._call.formula("roofline.func", record, fault)
+        for value in counted:
+            self._call.count("roofline.func", record, value)
+        return counted
+
+
+def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    return DTYPES[dtype] if isinstance(dtype, str) else dtype
+
+
+_plans: dict[str, tuple[OpSpec, _SignaturePlan]] = {}
+_plans_lock = threading.Lock()
+
+
+def signature_plan_for(name: str) -> _SignaturePlan | None:
+    """The plan of the spec of this name, shared by all that ask; None without a spec.
+
+    Raises:
+        ManifestError: the spec yields no plan; the text is its first finding.
+    """
+    spec = lookup(name)
+    if spec is None:
+        return None
+    with _plans_lock:
+        known = _plans.get(name)
+        if known is None or known[0] is not spec:
+            known = _plans[name] = (spec, _SignaturePlan(plan_of(spec)))
+        return known[1]
+
+
+def plan_of(spec: OpSpec) -> Plan:
+    """The decisions made from a spec.
+
+    Raises:
+        ManifestError: the spec has an error; the text is the first finding.
+    """
+    errors = [finding for finding in spec.faults if finding.level == "error"]
+    if not errors:
+        try:
+            return build_plan(spec)
+        except PlanFault as fault:
+            errors = list(fault.findings)
+    raise ManifestError(f"{errors[0].op} {errors[0].field}: {errors[0].message}")

@@ -1,0 +1,108 @@
+"""Facts of tensors as the checks ask for them: dtype names, layouts, storage.
+
+Never reads contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from tileops._core.lang.dtypes import BITS
+
+DTYPES: Mapping[str, torch.dtype] = {
+    name: getattr(torch, name) for name in BITS if hasattr(torch, name)
+}
+"""The registered dtypes that the running torch has, by name."""
+
+_NAMES: Mapping[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Shaped(NamedTuple):
+    """Stands for a tensor of which only the shape, and perhaps the dtype, is known."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype | None
+
+
+def dtype_name_of(dtype: torch.dtype | None) -> str | None:
+    """The name of a dtype, unregistered ones included; None for one that was not given."""
+    if dtype is None:
+        return None
+    return _NAMES.get(dtype) or str(dtype).removeprefix("torch.")
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor, or stands for one."""
+    return isinstance(value, torch.Tensor | Shaped)
+
+
+def described_as(tensor: torch.Tensor) -> tuple[tuple[int, ...], str | None]:
+    """A tensor's shape and the name of its dtype."""
+    return tuple(tensor.shape), dtype_name_of(tensor.dtype)
+
+
+def differ(dtype: str | None, expected: str | None) -> bool:
+    """Whether two dtypes that are both given are not the same."""
+    return dtype is not None and expected is not None and dtype != expected
+
+
+def is_combination(dtypes: tuple[str | None, ...], rows: Iterable[tuple[str, ...]]) -> bool:
+    """Whether the dtypes that are given agree with some row."""
+    return any(not any(map(differ, dtypes, row)) for row in rows)
+
+
+def on_cpu(tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether every tensor that is there is on the CPU."""
+    return all(tensor is None or tensor.device.type == "cpu" for tensor in tensors)
+
+
+def items_are_distinct(tensor: torch.Tensor) -> Any:
+    """Whether no axis repeats one item: a stride of 0 spans at most one; may be symbolic."""
+    held: Any = True
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        if type(stride) is int and stride == 0:
+            fits = size <= 1
+            held = fits if held is True else held & fits
+    return held
+
+
+def share_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors use one storage; not judged for empty, meta and fake tensors."""
+    if not (_has_storage(a) and _has_storage(b)):
+        return False
+    first = a.untyped_storage().data_ptr()
+    return first != 0 and first == b.untyped_storage().data_ptr()
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    is_fake = isinstance(tensor, torch._subclasses.FakeTensor)
+    return not is_fake and not tensor.is_meta and tensor.numel() > 0
+
+
+def buffer_misfit(
+    buffer: torch.Tensor,
+    dtype: str,
+    device: torch.device | None,
+    contiguous: bool,
+    others: Mapping[str, torch.Tensor | None],
+) -> str | None:
+    """Why a passed buffer of the right shape cannot take an output, or None.
+
+    An empty text means that the dtype is at fault, which the caller words with the shape.
+    """
+    if dtype_name_of(buffer.dtype) != dtype:
+        return ""
+    if device is not None and buffer.device != device:
+        return f"expected device {device}, got {buffer.device}"
+    if contiguous and not buffer.is_contiguous():
+        return f"expected a contiguous tensor, got strides {tuple(buffer.stride())}"
+    if items_are_distinct(buffer) is False:
+        strides = tuple(buffer.stride())
+        return f"overlaps itself, got shape {tuple(buffer.shape)} with strides {strides}"
+    for name, tensor in others.items():
+        if tensor is not None and share_storage(buffer, tensor):
+            return f"shares storage with {name}"
+    return None

@@ -10,7 +10,7 @@ from tileops._core.lang.faults import LanguageFault
 from tileops._core.lang.nodes import Span
 from tileops._core.lang.tokens import Token, tokenize
 
-MAX_NESTING = 50
+MAX_NESTING = 30
 """Levels of brackets, `not`, `-` and `else` that may enclose one another."""
 
 

@@ -366,7 +366,8 @@ class _Parser(Cursor):
         self.advance()
         variable = self._identifier("a name")
         self.expect("in")
-        source = self._either()
+        with self.nested():
+            source = self._either()
         if self.at("if"):
             raise self.fault("a `for` form takes no condition")
         return Each(element, variable, source, span=self.span(element.span[0]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from tileops._core.lang import dtypes
@@ -144,15 +142,16 @@ def test_join_of_several():
     assert join_all([]) == NEVER
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(ALL, ALL))
-def test_relations_agree(a, b):
-    assert overlap(a, b) == overlap(b, a)
-    if fits(a, b) and NONE not in (a, b):
-        assert overlap(a, b) or MaybeKind in (type(a), type(b))
-    joined = join(a, b)
-    if joined is not None and VALUE not in (a, b):
-        assert fits(a, joined)
-        assert fits(b, joined)
+@pytest.mark.parametrize("a", ALL, ids=str)
+def test_relations_agree(a):
+    for b in ALL:
+        assert overlap(a, b) == overlap(b, a)
+        if fits(a, b) and NONE not in (a, b):
+            assert overlap(a, b) or MaybeKind in (type(a), type(b))
+        joined = join(a, b)
+        if joined is not None and VALUE not in (a, b):
+            assert fits(a, joined)
+            assert fits(b, joined)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +208,7 @@ def test_kind_text(text):
         ("DType[float17]", "float17 is not a registered dtype"),
         ("DType[]", "expected a dtype"),
         ("DType[int8 | int8]", "int8 is listed twice"),
-        ("'a' | 'a'", "'a' is listed twice"),
+        ("'a' | 'a'", "a is listed twice"),
         ("'a' | b", "expected a quoted literal, found `b`"),
         ("'_'", "'_' is the pattern for anything, not a literal"),
         ("Seq[Dim]", "the items of a Seq are Int"),

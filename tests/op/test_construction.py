@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from toys import AddInterface, AddKernel, add_kernel, add_op, body_op, define, spec, tensor
+
+from tileops import Op, backend
+from tileops._core.boundary import instances
+from tileops._core.op import construct
+from tileops._core.op.state import _UNRESOLVED
+from tileops._core.targets import loading
+from tileops.errors import SignatureError, SignatureTypeError
+
+STEPS = ["load", "check", "install", "register", "create"]
+
+
+@pytest.fixture
+def probe(monkeypatch):
+    """Notes the five steps as they run; `probe.failing` makes one raise."""
+
+    class Probe(list):
+        failing = None
+
+        def watch(self, owner, name, step):
+            known = getattr(owner, name)
+
+            def watched(*args, **kwargs):
+                if self.failing == step:
+                    raise OSError(step)
+                self.append(step)
+                return known(*args, **kwargs)
+
+            monkeypatch.setattr(owner, name, watched)
+
+    found = Probe()
+    cls = add_op()
+    found.cls = cls
+    found.watch(loading, "ensure_loaded", "load")
+    found.watch(cls, "_check_construction", "check")
+    found.watch(cls, "_install_table", "install")
+    found.watch(instances, "register", "register")
+    found.watch(cls, "_create_tables", "create")
+    return found
+
+
+def test_steps_run_in_order(probe):
+    probe.cls()
+    assert probe == STEPS
+
+
+@pytest.mark.parametrize("step", STEPS[:4])
+def test_failing_step_leaves_an_instance_that_cannot_be_called(probe, step):
+    probe.failing = step
+    op = probe.cls.__new__(probe.cls)
+    with pytest.raises(OSError, match=step):
+        op.__init__(2.0)
+    assert probe == STEPS[: STEPS.index(step)]
+    with pytest.raises(RuntimeError) as caught:
+        op(*torch.ones(2, 3))
+    assert str(caught.value) == (
+        f"{probe.cls.__name__} was not wholly constructed: its constructor must call "
+        "super().__init__"
+    )
+
+
+def test_constructor_that_forgets_the_base():
+    cls = add_op(__init__=lambda self: None)
+    with pytest.raises(RuntimeError, match=r"must call super\(\).__init__"):
+        cls()(*torch.ones(2, 3))
+
+
+def test_every_field_exists_with_its_initial_value():
+    op = add_op()(2.0)
+    assert op.target is None
+    assert op._construction_indices == {}
+    assert set(op._installed_kernel_types) == {"plain"}
+    assert op._keys_by_interface == {"add": ("plain",)}
+    assert op._preferred_over == {"plain": frozenset()}
+    assert op._instance_key.startswith(f"{type(op).__name__}#")
+    assert op._target_builder is _UNRESOLVED
+    assert op._serving_target is None
+    for name in ("_entries_by_call", "_built_entries", "_target_kernels", "_placed_tensors"):
+        assert vars(op)[name] == {}
+    for name in ("_delegates", "_delegate_stages", "_effect_branches"):
+        assert vars(op)[name] == {}
+    for lock in (op._bind_lock, op._build_lock):
+        with lock, lock:
+            pass
+        assert isinstance(lock, type(threading.RLock()))
+    assert op._last_call is None
+    assert (op.composition_only, op._tune_requested, op._tune_warned) == (False, False, False)
+    assert op.dtype is None
+
+
+def test_parameters_stay_as_given_and_defaults_are_the_spec_s():
+    params = {
+        "sizes": {"type": "list[int] | tuple[int, ...]"},
+        "mode": {"type": "'fast' | 'exact'", "default": "fast"},
+    }
+    cls = body_op("Keep", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1, params)
+    sizes = [1, 2]
+    op = cls(sizes)
+    assert op.sizes is sizes
+    assert op.mode == "fast"
+
+
+def test_parameter_settled_before_the_base_is_the_one_that_is_checked():
+    def __init__(self, alpha=1.0, *, target=None):
+        self.alpha = "wrong"
+        self.alpha = float(alpha)
+        Op.__init__(self, target=target)
+        self.doubled = 2 * self.alpha
+
+    op = add_op(__init__=__init__)("3")
+    assert (op.alpha, op.doubled) == (3.0, 6.0)
+
+
+def test_base_runs_once():
+    op = add_op()(1.0)
+    with pytest.raises(RuntimeError, match=rf"{type(op).__name__}: Op.__init__ ran twice"):
+        op.__init__(1.0)
+
+
+@pytest.mark.parametrize("target", [3, "", b"east", True])
+def test_target_is_a_name(target):
+    with pytest.raises(TypeError, match="target must be None, 'builtin' or the name of a target"):
+        add_op()(target=target)
+
+
+def test_target_is_not_looked_up_at_construction():
+    assert add_op()(target="unknown").target == "unknown"
+    assert add_op()(target=backend.BUILTIN).target == "builtin"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "text"),
+    [
+        ((1.0, 2.0), {}, "too many positional arguments; expected (alpha=1.0, *, target=None)"),
+        ((), {"beta": 1.0}, "got an unexpected keyword argument 'beta'"),
+        ((1.0,), {"alpha": 1.0}, "multiple values for argument 'alpha'"),
+    ],
+)
+def test_arguments_that_do_not_bind(args, kwargs, text):
+    cls = add_op()
+    with pytest.raises(SignatureTypeError) as caught:
+        cls(*args, **kwargs)
+    error = caught.value
+    assert (error.op, error.phase) == (cls.__name__, "construction")
+    assert text in str(error)
+
+
+def test_type_error_of_a_constructor_passes_unchanged():
+    def __init__(self, alpha=1.0, *, target=None):
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError) as caught:
+        add_op(__init__=__init__)(1.0)
+    assert type(caught.value) is TypeError
+    assert str(caught.value) == "mine"
+
+
+PARAMS = {
+    "n": {"type": "int", "default": 2},
+    "mode": {"type": "'fast' | 'exact'", "default": "fast"},
+    "out_dtype": {"type": "float16 | float32", "default": "float32"},
+}
+
+
+@pytest.fixture(scope="module")
+def parametrised():
+    return body_op(
+        "Params",
+        {"x": tensor()},
+        {"y": tensor(dtype="out_dtype")},
+        lambda self, x: x.to(self.out_dtype),
+        PARAMS,
+        {"shape_rules": ["n > 0"]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "text"),
+    [
+        ({"n": "two"}, SignatureTypeError, "params.n.type"),
+        ({"n": True}, SignatureTypeError, "params.n.type"),
+        ({"mode": "slow"}, SignatureError, "'slow'"),
+        ({"mode": 3}, SignatureTypeError, "params.mode.type"),
+        ({"out_dtype": torch.int32}, SignatureError, "int32"),
+        ({"out_dtype": "float32"}, SignatureTypeError, "params.out_dtype.type"),
+        ({"n": 0}, SignatureError, 'shape_rules[0] "n > 0" does not hold: n=0'),
+    ],
+)
+def test_parameter_that_does_not_fit(parametrised, given, kind, text):
+    with pytest.raises(kind) as caught:
+        parametrised(**{"n": 2, "mode": "fast", "out_dtype": torch.float32, **given})
+    assert type(caught.value) is kind
+    assert caught.value.phase == "construction"
+    assert text in str(caught.value)
+
+
+def test_parameter_that_is_not_stored():
+    def __init__(self, alpha=1.0, *, target=None):
+        Op.__init__(self, target=target)
+
+    with pytest.raises(SignatureTypeError, match="alpha") as caught:
+        add_op(__init__=__init__)(1.0)
+    assert caught.value.phase == "construction"
+
+
+def test_table_is_installed_with_what_backends_added():
+    cls = add_op()
+    before = cls()
+    added = add_kernel(preferred_over={"plain"})
+    backend.register_kernel_type(cls.__name__, "fast", added)
+    after = cls()
+    assert list(before._installed_kernel_types) == ["plain"]
+    assert list(after._installed_kernel_types) == ["plain", "fast"]
+    x = torch.ones(2)
+    assert before(x, x) is not None
+    assert added.launched == 0
+    after(x, x)
+    assert added.launched == 1
+
+
+def test_contract_faults_belong_to_construction():
+    cls = add_op({"plain": AddKernel, "other": type("Stray", (AddKernel.__mro__[1],), {})})
+    with pytest.raises(ValueError, match=f"{cls.__name__}: the kernel types 'other'"):
+        cls()
+
+
+def test_table_is_shared_until_the_registry_changes(monkeypatch):
+    cls = add_op()
+    assert cls()._installed_kernel_types is cls()._installed_kernel_types
+    first = cls()
+    backend.register_kernel_builder(op="Other", target="east", build_kernel=print)
+    assert cls()._installed_kernel_types is not first._installed_kernel_types
+
+
+def test_op_without_kernels_reads_the_class_s_empty_tables():
+    op = body_op("Plain", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1)()
+    assert "_installed_kernel_types" not in vars(op)
+    for mapping in (op._installed_kernel_types, op._keys_by_interface, op._preferred_over):
+        assert mapping == {}
+        with pytest.raises(TypeError):
+            mapping["a"] = 1
+
+
+def test_kernel_type_added_to_an_op_without_interfaces():
+    cls = body_op("Plain", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1)
+    backend.register_kernel_type(cls.__name__, "fast", AddKernel)
+    with pytest.raises(ValueError, match="implement no interface of the op; it declares none"):
+        cls()
+
+
+def test_construction_asks_no_device(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a device was asked")
+
+    cls = add_op()
+    for name in ("current_accelerator", "current_device_index", "is_available", "device_count"):
+        monkeypatch.setattr(torch.accelerator, name, refuse)
+    monkeypatch.setattr(torch.cuda, "is_available", refuse)
+    cls(2.0)
+
+
+HELD = {"scale": {"dtype": "T", "shape": "[C]"}}
+
+
+@pytest.fixture(scope="module")
+def holding():
+    def __init__(self, scale, *, target=None):
+        self.scale = scale
+        Op.__init__(self, target=target)
+
+    declared = spec(
+        {"x": tensor(shape="[*S, C]")},
+        {"y": tensor(shape="[*S, C]")},
+        HELD,
+        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float16 | float32]"}},
+        workloads=[{"S": [2], "C": 3, "dtype_cases": [{"T": "float32"}], "label": "row"}],
+    )
+    return define("Held", declared, __init__=__init__, forward=lambda self, x: x * self.scale)
+
+
+def test_construction_time_tensor_fixes_its_indices_once(holding):
+    op = holding(torch.arange(3.0))
+    assert op._construction_indices == {"C": 3, "T": "float32"}
+    assert op(torch.ones(2, 3)).tolist() == [[0, 1, 2], [0, 1, 2]]
+    with pytest.raises(SignatureError, match="inputs.x.shape"):
+        op(torch.ones(2, 4))
+
+
+@pytest.mark.parametrize(
+    ("scale", "kind"),
+    [
+        (None, SignatureTypeError),
+        ([1.0], SignatureTypeError),
+        (torch.ones(2, 2), SignatureError),
+        (torch.ones(2, dtype=torch.int32), SignatureError),
+    ],
+)
+def test_construction_time_tensor_that_does_not_fit(holding, scale, kind):
+    with pytest.raises(kind, match="params.scale") as caught:
+        holding(scale)
+    assert caught.value.phase == "construction"
+
+
+def test_rebinding_a_construction_time_tensor_drops_its_copies(holding):
+    op = holding(torch.ones(2))
+    x = torch.ones(1, 2)
+    op(x)
+    op.scale = torch.full((2,), 3.0)
+    assert op(x).tolist() == [[3, 3]]
+    assert all(copy.tolist() == [3, 3] for copy in op._placed_tensors.get("scale", {}).values())
+
+
+def test_meta_call_places_one_copy_per_device(holding):
+    op = holding(torch.ones(2))
+    host = op.scale
+    op.scale.fill_(2.0)
+    assert op(torch.ones(1, 2, device="meta")).is_meta
+    assert op.scale.is_meta
+    moved = op.scale
+    assert op(torch.ones(1, 2)).tolist() == [[2, 2]]
+    assert op.scale.data_ptr() == host.data_ptr()
+    op(torch.ones(1, 2, device="meta"))
+    assert op.scale is moved
+
+
+def test_implementation_table_is_kept_by_class():
+    cls = add_op()
+    assert construct.implementation_table(cls) is construct.implementation_table(cls)
+    assert AddInterface in cls.interfaces.values()

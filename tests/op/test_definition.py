@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from toys import ADD_SPEC, add_op, body_op, define, spec, tensor, unique
+
+from tileops import Op, manifest
+from tileops.errors import ManifestError
+
+
+def identity(self, x):
+    return x.clone()
+
+
+def one_input(stem="One", **fields):
+    return body_op(stem, {"x": tensor()}, {"y": tensor()}, identity, **fields)
+
+
+def test_spec_with_inputs_and_no_composition_has_operators():
+    cls = add_op()
+    assert len(cls.compile_op_names) == 1
+    namespace, name = cls.compile_op_names[0].split("::")
+    assert hasattr(getattr(torch.ops, namespace), name)
+    assert hasattr(cls, "_call_boundary")
+
+
+def test_spec_without_inputs_or_with_composition_has_none():
+    source = {
+        "forall": {},
+        "params": {"n": {"type": "int"}},
+    }
+    ramp = body_op(
+        "Ramp",
+        {},
+        {"y": {"dtype": "float32", "shape": "[n]"}},
+        lambda self: torch.ones(self.n),
+        source["params"],
+        {"forall": {}},
+        workloads=[{"n": 3, "label": "three"}],
+    )
+    assert ramp.compile_op_names == ()
+    stages = {"kind": "composite", "stages": [{"name": "add", "op": add_op().__name__}]}
+    assert one_input(composition=stages).compile_op_names == ()
+
+
+def test_parameter_names_are_the_spec_s_and_stand_on_the_class_itself():
+    parent = add_op()
+    child = type(unique("Child"), (parent,), {})
+    assert parent._parameter_names == ("alpha",)
+    assert child._parameter_names == ()
+    assert "_parameter_names" in vars(child)
+
+
+def test_unlisted_child_enters_its_parent_s_operators_and_checks():
+    parent = add_op()
+    child = type(unique("Child"), (parent,), {})
+    assert child.compile_op_names == parent.compile_op_names
+    op = child(2.0)
+    x, y = torch.ones(3), torch.ones(3)
+    assert op(x, y).tolist() == [3, 3, 3]
+    with pytest.raises(ValueError, match=rf"{parent.__name__} \(call\)"):
+        op(x, torch.ones(4))
+
+
+def test_family_base_cannot_be_instantiated():
+    base = type("Base", (Op,), {"helper": lambda self: None})
+    with pytest.raises(TypeError) as caught:
+        base()
+    expected = "Base cannot be instantiated: it leaves _infer_output_shapes, forward abstract"
+    assert str(caught.value) == expected
+
+
+def test_leaf_of_a_family_base_passes_what_the_base_asks_for():
+    def __init__(self, alpha, *, target=None):
+        self.alpha = alpha
+        Op.__init__(self, target=target)
+
+    base = type("ScaleBase", (Op,), {"__init__": __init__})
+    leaf = define("Leaf", ADD_SPEC, base=base, forward=lambda self, x, y: self.alpha * x + y)
+    assert leaf(3.0)(torch.ones(2), torch.ones(2)).tolist() == [4, 4]
+
+
+def test_op_without_a_spec_constructs_and_cannot_be_called():
+    members = {"forward": identity, "_infer_output_shapes": lambda self, *shapes: None}
+    cls = type(unique("NoSpec"), (Op,), members)
+    op = cls()
+    assert op._construction_indices == {}
+    assert cls.compile_op_names == ()
+    with pytest.raises(TypeError) as caught:
+        op(torch.ones(1))
+    assert str(caught.value) == (
+        f"{cls.__name__} has no spec, so it cannot be called: register one under the name "
+        f"{cls.__name__!r} with tileops.manifest.register before the class is defined"
+    )
+
+
+def test_malformed_spec_imports_and_refuses_construction():
+    broken = spec({"x": tensor(shape="[*S")}, {"y": tensor()})
+    with pytest.warns(RuntimeWarning, match="cannot be constructed") as caught:
+        cls = define("Broken", broken, forward=identity)
+    assert "signature.inputs.x.shape" in str(caught[0].message)
+    assert cls.compile_op_names == ()
+    with pytest.raises(ManifestError, match="signature.inputs.x.shape"):
+        cls()
+
+
+def test_spec_registered_afterwards_changes_nothing():
+    name = unique("Late")
+    members = {"forward": identity, "_infer_output_shapes": lambda self: None}
+    cls = type(name, (Op,), members)
+    manifest.register({name: spec({"x": tensor()}, {"y": tensor()})})
+    assert cls.compile_op_names == ()
+    with pytest.raises(TypeError, match="has no spec"):
+        cls()(torch.ones(1))
+
+
+def test_status_changes_nothing_that_is_generated():
+    implemented, planned = (one_input(status=status) for status in ("implemented", "spec-only"))
+    assert len(implemented.compile_op_names) == len(planned.compile_op_names) == 1
+    assert planned()(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_generated_members_replace_hand_written_ones():
+    def wrong(self, *args):
+        raise AssertionError
+
+    cls = add_op(
+        _check_construction=wrong, _infer_output_shapes=wrong, eval_roofline=wrong,
+        _call_boundary=wrong,
+    )  # fmt: skip
+    op = cls(2.0)
+    op(torch.ones(2), torch.ones(2))
+    assert op.eval_roofline() == (1, 24)
+    assert op._infer_output_shapes((3, 2), (3, 2)) == {"z": (3, 2)}
+    assert op._infer_output_shapes(x=(3, 2), y=(3, 2)) == {"z": (3, 2)}
+    with pytest.raises(TypeError, match="takes the shapes of 2 inputs, got 3"):
+        op._infer_output_shapes((1,), (1,), (1,))
+
+
+def test_class_without_roofline_says_which_field_is_missing():
+    members = {"forward": identity, "_infer_output_shapes": lambda self: None}
+    op = type(unique("NoRoof"), (Op,), members)()
+    with pytest.raises(RuntimeError, match="has no roofline: its spec has no field `roofline`"):
+        op.eval_roofline()
+
+
+def two_inputs(forward, **outputs):
+    return define(
+        "Two",
+        spec({"x": tensor(), "w": tensor(optional=True)}, {"y": tensor(**outputs)}),
+        forward=forward,
+    )
+
+
+def annotated(self, x, w=None, out=None, k: int = 1, s: float = 1.0, f: bool = True, m: str = ""):
+    return x.clone()
+
+
+def test_execution_arguments_follow_inputs_and_buffer():
+    cls = two_inputs(annotated, buffer="out")
+    assert len(cls.compile_op_names) == 2
+    assert cls()(torch.ones(2), k=3, m="fast").tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("forward", "outputs"),
+    [
+        (lambda self, w, x=None: x, {}),
+        (lambda self, x: x, {}),
+        (lambda self, x, w: x, {}),
+        (lambda self, x, *, w=None: x, {}),
+        (lambda self, x=None, w=None: x, {}),
+        (lambda self, x, w=None, out=None: x, {}),
+        (lambda self, x, w=None: x, {"buffer": "out"}),
+        (lambda self, x, w=None, *rest: x, {}),
+        (lambda self, x, w=None, **rest: x, {}),
+    ],
+)
+def test_forward_out_of_step_with_the_spec(forward, outputs):
+    with pytest.raises(TypeError) as caught:
+        two_inputs(forward, **outputs)
+    wanted = "x, w=None, out=None" if outputs else "x, w=None"
+    assert f"its spec asks for ({wanted}) and then execution arguments" in str(caught.value)
+
+
+def test_execution_argument_without_an_admitted_annotation():
+    def forward(self, x, w=None, k: list = ()):
+        return x
+
+    with pytest.raises(TypeError) as caught:
+        two_inputs(forward)
+    text = "forward: execution argument 'k' must be annotated int, float, bool or str"
+    assert text in str(caught.value)
+
+
+def test_two_classes_of_one_operator_name():
+    first, second = unique("GemmA"), "Gemm_a"
+    number = first.removeprefix("GemmA").removesuffix("FwdOp")
+    second = f"Gemm_a{number}FwdOp"
+    declared = spec({"x": tensor()}, {"y": tensor()})
+    manifest.register({first: declared, second: declared})
+    type(first, (Op,), {"forward": identity})
+    with pytest.raises(TypeError) as caught:
+        type(second, (Op,), {"forward": identity})
+    text = f"{second} and {first} would both register the operator tileops::toys_gemm_a{number}_fwd"
+    assert str(caught.value) == text
+
+
+def test_class_defined_again_takes_over_its_operators():
+    name = unique("Again")
+    manifest.register({name: spec({"x": tensor()}, {"y": tensor()})})
+    first = type(name, (Op,), {"forward": identity})()
+    second = type(name, (Op,), {"forward": lambda self, x: x + 1})()
+    x = torch.zeros(2)
+    assert first(x).tolist() == [0, 0]
+    assert second(x).tolist() == [1, 1]
+
+
+def test_class_defined_again_with_another_forward_gets_a_new_operator():
+    name = unique("Anew")
+    manifest.register({name: spec({"x": tensor()}, {"y": tensor()})})
+    type(name, (Op,), {"forward": identity})
+
+    def forward(self, x, k: int = 2):
+        return x + k
+
+    second = type(name, (Op,), {"forward": forward})()
+    assert second(torch.zeros(2), k=5).tolist() == [5, 5]
+
+
+def test_defining_a_class_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_op()

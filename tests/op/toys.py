@@ -1,0 +1,143 @@
+"""Small ops with specs of their own, made anew for each test so that none sees another's state."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+
+from tileops import Op, manifest
+from tileops.kernels import CallSpec, Kernel, KernelInterface
+
+_numbers = itertools.count()
+
+
+def tensor(**declared):
+    """A tensor of any shape and the dtype T."""
+    return {"dtype": "T", "shape": "[*S]", **declared}
+
+
+def spec(inputs, outputs, params=None, signature=None, **fields):
+    """A spec over one shape S and one dtype T."""
+    return {
+        "family": "toys",
+        "status": "spec-only",
+        "signature": {
+            "forall": {"S": "Shape", "T": "DType[float16 | float32 | int32]"},
+            "params": params or {},
+            "inputs": inputs,
+            "outputs": outputs,
+            **(signature or {}),
+        },
+        "workloads": [{"S": [2], "dtype_cases": [{"T": "float32"}], "label": "row"}],
+        "roofline": {"flops": 1},
+        **fields,
+    }
+
+
+def unique(stem):
+    """A class name that no spec has."""
+    return f"{stem}{next(_numbers)}FwdOp"
+
+
+def define(stem, declared, *, base=Op, **members):
+    """Register a spec and define the class that it describes."""
+    name = unique(stem)
+    manifest.register({name: declared})
+    return type(base)(name, (base,), members)
+
+
+@dataclass(frozen=True)
+class AddCall(CallSpec):
+    """One addition of `n` elements."""
+
+    n: int
+    alpha: float
+    dtype: torch.dtype
+
+
+class AddInterface(KernelInterface):
+    """Adds."""
+
+    request = AddCall
+
+    def forward(self, x, y):
+        """`alpha * x + y`."""
+
+
+class AddKernel(Kernel, AddInterface):
+    """Counts how often it was built and launched."""
+
+    devices = frozenset({"cpu"})
+    built = 0
+    launched = 0
+
+    def __init__(self, call):
+        super().__init__()
+        self.call = call
+        type(self).built += 1
+
+    def forward(self, x, y):
+        type(self).launched += 1
+        return x * self.call.alpha + y
+
+
+def add_kernel(base=AddKernel, **declared):
+    """A kernel class with counters of its own."""
+    return type(base.__name__, (base,), {"built": 0, "launched": 0, **declared})
+
+
+ADD_SPEC = spec(
+    {"x": tensor(), "y": tensor()},
+    {"z": tensor()},
+    {"alpha": {"type": "float", "default": 1.0}},
+)
+
+
+def _add_init(self, alpha=1.0, *, target=None):
+    self.alpha = alpha
+    Op.__init__(self, target=target)
+
+
+def _add_forward(self, x, y):
+    x, y = x.contiguous(), y.contiguous()
+    call = AddCall(x.numel(), self.alpha, x.dtype, device=x.device)
+    return self.kernel_for("add", call)(x, y)
+
+
+def add_op(kernels=None, declared=ADD_SPEC, **members):
+    """`z = alpha * x + y` through one kernel interface."""
+    members = {
+        "kernel_types": {"plain": add_kernel()} if kernels is None else kernels,
+        "interfaces": {"add": AddInterface},
+        "__init__": _add_init,
+        "forward": _add_forward,
+        **members,
+    }
+    return define("Add", declared, **members)
+
+
+def body_op(stem, inputs, outputs, forward, params=None, signature=None, **fields):
+    """An op without kernels, whose body is `forward`; parameters keep their names."""
+    names = list(params or {})
+
+    def __init__(self, *args, target=None, **kwargs):
+        given = {
+            name: declared["default"]
+            for name, declared in (params or {}).items()
+            if "default" in declared
+        }
+        given |= dict(zip(names, args, strict=False)) | kwargs
+        for name, value in given.items():
+            setattr(self, name, value)
+        Op.__init__(self, target=target)
+
+    members = {"__init__": __init__, "forward": forward}
+    return define(stem, spec(inputs, outputs, params, signature, **fields), **members)
+
+
+def pair(n=6, dtype=torch.float32, seed=0):
+    """Two random rows."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(n, generator=generator).to(dtype) for _ in range(2))

@@ -61,7 +61,10 @@ def test_registered_names_never_change(name):
     [
         (EffectBranch((), False, ("output", "residual_out")), ""),
         (EffectBranch(("x",), False, ("output", "residual_out")), "_writes_x"),
-        (EffectBranch(("x", "residual"), False, ("output",)), "_writes_residual_writes_x_without_residual_out"),
+        (
+            EffectBranch(("x", "residual"), False, ("output",)),
+            "_writes_residual_writes_x_without_residual_out",
+        ),
         (EffectBranch((), True, ("output", "residual_out")), "_out"),
         (EffectBranch(("x",), True, ()), "_writes_x_out_without_output_without_residual_out"),
     ],

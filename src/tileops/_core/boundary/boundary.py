@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
-import linecache
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 import torch
@@ -18,6 +15,7 @@ from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
 from tileops._core.boundary.source import entry_source, returned_outputs
+from tileops._core.codegen.loading import compile_source
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
 
@@ -119,26 +117,25 @@ def _fake(spec: OpSpec, branch: EffectBranch) -> Callable[..., Any]:
 
 
 def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> dict[str, Any]:
-    """The namespace of the unit, entered in `linecache` so that debuggers show it."""
-    file = f"<tileops {spec.name} entry>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    code: CodeType = builtins.compile(text, file, "exec")
-    namespace: dict[str, Any] = {
-        "_Tensor": torch.Tensor,
-        "_SymInt": torch.SymInt,
-        "_isinstance": isinstance,
-        "_bool": bool,
-        "_int": int,
-        "_float": float,
-        "_str": str,
-        "_is_grad_enabled": torch.is_grad_enabled,
-        "_find_instance": instances.find,
-        "_mark_written": mark_written,
-        "_refuse_input": faults.refuse_input,
-        "_refuse_out": faults.refuse_out,
-        "_refuse_execution": faults.refuse_execution,
-        "_refuse_gradient": faults.refuse_gradient,
-    }
-    namespace |= {f"_default_{p.name}": p.default for p in parameters if p.role == "execution"}
-    exec(code, namespace)
-    return namespace
+    """The namespace of the unit's functions."""
+    defaults = {f"_default_{p.name}": p.default for p in parameters if p.role == "execution"}
+    return compile_source(f"{spec.name} entry", text, _HELPERS | defaults)
+
+
+_HELPERS: dict[str, Any] = {
+    "_Tensor": torch.Tensor,
+    "_SymInt": torch.SymInt,
+    "_isinstance": isinstance,
+    "_bool": bool,
+    "_int": int,
+    "_float": float,
+    "_str": str,
+    "_is_grad_enabled": torch.is_grad_enabled,
+    "_find_instance": instances.find,
+    "_mark_written": mark_written,
+    "_refuse_input": faults.refuse_input,
+    "_refuse_out": faults.refuse_out,
+    "_refuse_execution": faults.refuse_execution,
+    "_refuse_gradient": faults.refuse_gradient,
+}
+"""What the unit may use beside the arguments of its functions."""

@@ -1,26 +1,21 @@
 """One source unit per op class: printed from a plan, compiled, visible to debuggers.
 
-The text depends on the plan alone, so equal specs give equal text. With the environment variable
-`TILEOPS_DUMP` set, every unit that is compiled is also written to the folder it names.
+The text depends on the plan alone, so equal specs give equal text.
 """
 
 from __future__ import annotations
 
-import builtins
-import linecache
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tileops._core.codegen.call import write_call
 from tileops._core.codegen.construction import write_construction
 from tileops._core.codegen.context import Context, Phase
+from tileops._core.codegen.loading import compile_source
 from tileops._core.codegen.outcome import write_effects, write_result_check, write_roofline
 from tileops._core.codegen.writer import SourceWriter
 from tileops._core.signature.plan import Plan
 
-DUMP = "TILEOPS_DUMP"
 _NAMES = "tileops._core.runtime.names"
 _WRITERS: tuple[tuple[Phase, Callable[[Context], None]], ...] = (
     ("construction", write_construction),
@@ -63,25 +58,6 @@ def _head(plan: Plan, helpers: set[str]) -> str:
 
 
 def compile_unit(plan: Plan) -> tuple[str, dict[str, Any]]:
-    """The source of a plan's unit, and the namespace of its compiled functions.
-
-    The text is entered in `linecache` without a modification time, so it shows in tracebacks and
-    outlives a check of the cache.
-    """
+    """The source of a plan's unit, and the namespace of its compiled functions."""
     text = generate(plan)
-    name = plan.spec.name
-    _dump(name, text)
-    file = f"<tileops {name}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    namespace: dict[str, Any] = {"__name__": f"tileops.generated.{name}"}
-    exec(builtins.compile(text, file, "exec", dont_inherit=True), namespace)
-    return text, namespace
-
-
-def _dump(name: str, text: str) -> None:
-    folder = os.environ.get(DUMP)
-    if not folder:
-        return
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    (path / f"{name}.py").write_text(text, encoding="utf-8")
+    return text, compile_source(plan.spec.name, text, {})

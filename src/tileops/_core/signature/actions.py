@@ -75,9 +75,7 @@ class Catalogue:
         self.facts = facts
         forall = facts.signature.forall.values()
         self.dims = {i.name for i in forall if isinstance(i.kind, DimKind)}
-        self.shapes = {
-            i.name for i in forall if isinstance(i.kind, SeqKind) and not i.is_sequence
-        }
+        self.shapes = {i.name for i in forall if isinstance(i.kind, SeqKind) and not i.is_sequence}
         self.dtypes = {i.name for i in forall if isinstance(i.kind, DTypeKind)}
         self.indices = frozenset(self.dims | self.shapes | self.dtypes)
         lets = {name for name, let in facts.signature.lets.items() if let.node is not None}
@@ -120,8 +118,11 @@ class Catalogue:
         return kept[1]
 
     def values(self, expr: Expr) -> frozenset[str]:
-        """The indices and lets whose values an expression reads; a parameter always has one, and
-        so has, lest one fault be reported as two, a name that could not be read."""
+        """The indices and lets whose values an expression reads.
+
+        A parameter always has one, and so has, lest one fault be reported as two, a name that
+        could not be read.
+        """
         local = {node.variable for node in walk(expr) if isinstance(node, Each)}
         found = {node.id for node in walk(expr) if isinstance(node, Name)}
         return frozenset(found & self._bindable - local)
@@ -131,9 +132,7 @@ def _presences(expr: Expr) -> frozenset[str]:
     return frozenset(f"present({n.name})" for n in walk(expr) if isinstance(n, Present))
 
 
-def schedule(
-    actions: Mapping[Action, int], known: Mapping[str, int]
-) -> list[tuple[Action, int]]:
+def schedule(actions: Mapping[Action, int], known: Mapping[str, int]) -> list[tuple[Action, int]]:
     """One order for the actions of all branches.
 
     Args:
@@ -205,9 +204,7 @@ def promote_lets(actions: Mapping[Action, int]) -> dict[Action, tuple[int, ...]]
         name, phase = pending.pop()
         if phase < needed.get(name, Phase.LET):
             needed[name] = phase
-            pending += [
-                (read, phase) for let in lets if let.binds == name for read in let.reads
-            ]
+            pending += [(read, phase) for let in lets if let.binds == name for read in let.reads]
     places: dict[Action, tuple[int, ...]] = {}
     for action in actions:
         phase = needed.get(action.binds or "", Phase.LET)

@@ -6,10 +6,11 @@ from functools import cached_property
 
 from tileops._core.signature.actions import Catalogue
 from tileops._core.signature.branches import Branches
+from tileops._core.signature.discriminants import Point
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.families import Families
 from tileops._core.signature.scope import Scope
-from tileops._core.signature.sites import Site, sites
+from tileops._core.signature.sites import Role, Site, sites
 from tileops._core.signature.steps import Called, Constructed, Steps
 from tileops._core.signature.usage import Usage, Usages
 from tileops._core.spec.model import OpSpec
@@ -34,6 +35,19 @@ class Analysis:
     def sites(self) -> tuple[Site, ...]:
         """Every expression with its position."""
         return sites(self.spec)
+
+    def reads(self, site: Site) -> set[str]:
+        """The discriminants that an expression, and whether it is evaluated, depend on."""
+        found = set(self.facts.reads(site.node)) if site.node is not None else set()
+        if site.tensor is not None and site.role is not Role.CONDITION:
+            found |= {*self.facts.presence_reads(site.tensor)}
+        return found
+
+    def evaluates(self, site: Site, point: Point) -> bool:
+        """Whether an expression is evaluated at a point: that of an absent tensor is not."""
+        if site.tensor is None or site.role is Role.CONDITION:
+            return True
+        return bool(self.facts.present(site.tensor, point))
 
     @cached_property
     def usages(self) -> list[Usage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Set
 
 from tileops._core.lang.nodes import (
     Attribute,
@@ -10,139 +10,118 @@ from tileops._core.lang.nodes import (
     Expr,
     FamilyApplication,
     Name,
-    Node,
     Shape,
-    ShapeList,
     Splice,
 )
 from tileops._core.lang.printer import to_text
+from tileops._core.lang.reads import reads
 from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.cycles import cycles
 from tileops._core.signature.discriminants import Point
-from tileops._core.signature.findings import Complaint
+from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import describe
 from tileops._core.signature.sites import Role, Site
-from tileops._core.signature.steps import Called
 from tileops._core.signature.usage import Root, Usage, Usages
-from tileops._core.spec.model import Declaration, TensorInput
+from tileops._core.spec.model import TensorInput
 
 
 def branch_complaints(analysis: Analysis) -> Iterator[Complaint]:
     """Checks 27, 28, 30 and 31."""
     yield from _unsolved(analysis)
-    yield from _payloads(analysis)
-    yield from _combo_columns(analysis)
+    yield from witnessed(analysis.branches.accepted, _combo_columns(analysis))
+    for site in analysis.sites:
+        yield from _payloads(analysis, site)
     yield from _conditions(analysis)
 
 
-# 27
+# Indices
 
 
 def _unsolved(analysis: Analysis) -> Iterator[Complaint]:
-    """Indices that a branch uses and no input gives, at the first field that reads them."""
-    missing: dict[tuple[str, tuple[str, ...]], int] = {}
-    for bit, (usage, called) in enumerate(zip(analysis.usages, analysis.calls, strict=True)):
-        if usage.complete:
-            for key in _missing(analysis, usage, called):
-                missing[key] = missing.get(key, 0) | 1 << bit
-    for (path, names), where in missing.items():
-        subject = f"index {names[0]}" if len(names) == 1 else f"indices {', '.join(names)}"
-        message = f"{subject} cannot be solved from the inputs"
-        yield Complaint(path, 27, message + analysis.branches.accepted.witness(where))
+    """Indices that branches use and no input gives, at the first field that reads them.
 
-
-def _missing(
-    analysis: Analysis, usage: Usage, called: Called
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The unsolved indices of a branch, grouped by the field that is to blame.
-
-    A tensor that is passed is the place where an index could have been solved, so inputs are
-    blamed before outputs and these before rules, whatever reads the index too.
+    A tensor that is passed is where an index could have been solved, so inputs are blamed before
+    outputs and these before refinements.
     """
-    bindable = analysis.catalogue.indices - called.known
-    if not bindable:
-        return
-    blamed: set[str] = set()
-    for root in usage.roots:
-        names = tuple(n for n in bindable_in_order(analysis, root, usage, bindable - blamed))
-        if names:
-            blamed.update(names)
-            yield root.path, names
+    where: dict[tuple[str, str], int] = {}
+    for bit, (usage, called) in enumerate(zip(analysis.usages, analysis.calls, strict=True)):
+        unsolved = analysis.catalogue.indices - called.known
+        for root in usage.roots if unsolved and usage.complete else ():
+            for name in _read_through_lets(analysis, root, usage, unsolved):
+                unsolved -= {name}
+                where[root.path, name] = where.get((root.path, name), 0) | 1 << bit
+    alike: dict[tuple[str, int], list[str]] = {}
+    for (path, name), branches in where.items():
+        alike.setdefault((path, branches), []).append(name)
+    for (path, branches), names in alike.items():
+        subject = "index" if len(names) == 1 else "indices"
+        witness = analysis.branches.accepted.witness(branches)
+        message = f"{subject} {', '.join(names)} cannot be solved from the inputs{witness}"
+        yield Complaint(path, 27, message)
 
 
-def bindable_in_order(
-    analysis: Analysis, root: Root, usage: Usage, unsolved: frozenset[str]
-) -> list[str]:
-    """The unsolved indices that a root reads, directly or through lets."""
+def _read_through_lets(analysis: Analysis, root: Root, usage: Usage, wanted: Set[str]) -> list[str]:
+    """Those of some indices that a root reads, directly or through lets, in order."""
     found: set[str] = set()
     pending = list(root.names)
-    seen: set[str] = set()
     while pending:
         name = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if name in unsolved:
+        if name not in found:
             found.add(name)
-        elif name in usage.lets:
-            pending += analysis.catalogue.names(usage.lets[name])
-    return [name for name in analysis.facts.signature.forall if name in found]
+            pending += analysis.catalogue.names(usage.lets[name]) if name in usage.lets else ()
+    return [name for name in analysis.facts.signature.forall if name in found & wanted]
 
 
-# 28
+def _combo_columns(analysis: Analysis) -> Iterator[tuple[int, Complaint]]:
+    """Dtype indices of combinations that an accepted branch does not use."""
+    rows = analysis.facts.signature.dtype_combos
+    columns = [name for name in rows[0].dtypes if name in analysis.catalogue.dtypes] if rows else ()
+    for bit, usage in enumerate(analysis.usages):
+        if columns and usage.complete:
+            lets = (analysis.catalogue.names(expr) for expr in usage.lets.values())
+            read = frozenset[str]().union(*(root.names for root in usage.roots), *lets)
+            for name in columns:
+                if name not in read:
+                    message = f"column {name} is not used"
+                    yield bit, Complaint("signature.dtype_combos", 30, message)
 
 
-def _payloads(analysis: Analysis) -> Iterator[Complaint]:
+# Payloads and fields
+
+
+def _payloads(analysis: Analysis, site: Site) -> Iterator[Complaint]:
     """Payloads and fields that are read where the value has none."""
-    for site in analysis.sites:
-        if site.node is None or site.role in {Role.SUBJECT, Role.CASE}:
-            continue
-        if site.role is Role.LET:
-            yield from _let_payloads(analysis, site)
-            continue
-        owner = site.owner.name if site.owner else None
-        presence = analysis.facts.presence_reads(owner) if owner else ()
-        reads = (*analysis.facts.reads(site.node), *presence)
-        for fault in analysis.branches.judge(reads, _payload_judge(analysis, site, owner)):
-            path, _, message = fault.partition(": ")
-            yield Complaint(path, 28, message)
+    if site.node is None or site.role in {Role.SUBJECT, Role.CASE}:
+        return
+    if site.role is Role.LET:
+        yield from _let_payloads(analysis, site)
+        return
+
+    def complaints(point: Point) -> Iterator[Complaint]:
+        if analysis.evaluates(site, point):
+            for path, expr in _evaluated(analysis, site, point):
+                yield from _missing_payloads(analysis, path, expr, point)
+
+    yield from analysis.branches.judge(analysis.reads(site), complaints)
 
 
-def _payload_judge(
-    analysis: Analysis, site: Site, owner: str | None
-) -> Callable[[Point], Iterator[str]]:
-    def judge(point: Point) -> Iterator[str]:
-        if owner is None or analysis.facts.present(owner, point):
-            for path, node in _evaluated(analysis, site, point):
-                for message in _missing_payloads(analysis, node, point):
-                    yield f"{path}: {message}"
-
-    return judge
-
-
-def _evaluated(analysis: Analysis, site: Site, point: Point) -> Iterator[tuple[str, Node]]:
-    """The folded trees that a site evaluates at a point, with the field each stands in."""
-    facts, node = analysis.facts, site.node
-    if isinstance(node, FamilyApplication):
-        for argument in node.args:
-            yield site.path, facts.fold(argument, point)
-        for application, choice in analysis.families.chain(node, point):
-            if not choice.cases:
-                continue
-            place = choice.cases[0]
-            body = analysis.families.body(application, place)
-            path = f"signature.types.{application.family}.cases[{place}].is"
-            for expr in _parts(body):
-                yield path, facts.fold(expr, point)
-    elif isinstance(node, ShapeList):
-        for expr in _parts(node):
-            yield site.path, facts.fold(expr, point)
-    elif node is not None:
-        yield site.path, facts.fold(node, point)
+def _evaluated(analysis: Analysis, site: Site, point: Point) -> Iterator[tuple[str, Expr]]:
+    """The folded expressions that a site evaluates at a point, with the field of each."""
+    if site.expr is not None:
+        yield site.path, analysis.facts.fold(site.expr, point)
+    elif site.shape is not None and site.shape.node is not None:
+        for expr in _parts(site.shape.node):
+            yield site.path, analysis.facts.fold(expr, point)
+        for application, choice in analysis.families.chain(site.shape.node, point):
+            for place in choice.cases[:1]:
+                path = f"signature.types.{application.family}.cases[{place}].is"
+                for expr in _parts(analysis.families.body(application, place)):
+                    yield path, analysis.facts.fold(expr, point)
 
 
 def _parts(shape: Shape | None) -> Iterator[Expr]:
+    """The expressions written in a shape."""
     if isinstance(shape, FamilyApplication):
         yield from shape.args
     elif shape is not None:
@@ -150,116 +129,70 @@ def _parts(shape: Shape | None) -> Iterator[Expr]:
             yield axis.value if isinstance(axis, Splice) else axis
 
 
-def _missing_payloads(analysis: Analysis, node: Node, point: Point) -> Iterator[str]:
-    facts = analysis.facts
-    for read in walk(node):  # type: ignore[arg-type]
-        if not isinstance(read, Attribute) or facts.has_payload(read, point):
-            continue
-        owner = read.base.base if isinstance(read.base, Attribute) else read.base
-        name = owner.id if isinstance(owner, Name) else ""
-        value = point[name]
-        if isinstance(value, tuple):
-            yield f"{to_text(read)} is read where {name} is {value[0]}, which has no such field"
-        else:
-            yield f"{to_text(read)} is read where {name} is absent"
+def _missing_payloads(
+    analysis: Analysis, path: str, expr: Expr, point: Point
+) -> Iterator[Complaint]:
+    for read in walk(expr):
+        if isinstance(read, Attribute) and not analysis.facts.has_payload(read, point):
+            owner = read.base.base if isinstance(read.base, Attribute) else read.base
+            is_adt = isinstance(owner, Name) and isinstance(point[owner.id], tuple)
+            what = "is a field of another constructor" if is_adt else "is read"
+            yield Complaint(path, 28, f"{to_text(read)} {what}")
 
 
 def _let_payloads(analysis: Analysis, site: Site) -> Iterator[Complaint]:
-    """A let is evaluated only where it is used."""
-    node = site.node
-    if node is None or not any(isinstance(n, Attribute) for n in walk(node)):
+    """A let is evaluated only where something uses it."""
+    if site.expr is None or not any(isinstance(node, Attribute) for node in walk(site.expr)):
         return
     name = site.path.rpartition(".")[2]
     usages = Usages(analysis.catalogue, analysis.families)
 
-    def judge(point: Point) -> Iterator[str]:
+    def complaints(point: Point) -> Iterator[Complaint]:
         folded = usages.at(point).lets.get(name)
         if folded is not None:
-            yield from _missing_payloads(analysis, folded, point)
+            yield from _missing_payloads(analysis, site.path, folded, point)
 
-    everything = [d.name for d in analysis.branches.participating]
-    for fault in analysis.branches.judge(everything, judge):
-        yield Complaint(site.path, 28, fault)
-
-
-# 30
+    yield from analysis.branches.judge(
+        [d.name for d in analysis.branches.participating], complaints
+    )
 
 
-def _combo_columns(analysis: Analysis) -> Iterator[Complaint]:
-    """Dtype indices of combinations that an accepted branch does not use."""
-    rows = analysis.facts.signature.dtype_combos
-    space = analysis.branches.accepted
-    for name in rows[0].dtypes if rows else ():
-        if name not in analysis.catalogue.dtypes:
-            continue
-        unused = 0
-        for bit, usage in enumerate(analysis.usages):
-            read = frozenset[str]().union(*(root.names for root in usage.roots))
-            lets = (analysis.catalogue.names(expr) for expr in usage.lets.values())
-            if name not in read.union(*lets) and usage.complete:
-                unused |= 1 << bit
-        if unused:
-            message = f"column {name} is not used{space.witness(unused)}"
-            yield Complaint("signature.dtype_combos", 30, message)
-
-
-# 31
+# Conditions
 
 
 def _conditions(analysis: Analysis) -> Iterator[Complaint]:
     """Conditions that the discriminants do not decide, and presence that depends on itself."""
-    cyclic = set()
-    for cycle in cycles(_presence_references(analysis)):
-        cyclic.update(cycle)
-        tensor = analysis.facts.signature.inputs.get(cycle[0])
-        field = "optional" if cycle[0] in _given(analysis) else "nullable"
-        section = "inputs" if tensor else ("params" if field == "optional" else "outputs")
-        path = f"signature.{section}.{cycle[0]}.{field}"
-        yield Complaint(path, 31, f"presence depends on itself: {', '.join(cycle)}")
+    first = {cycle[0]: cycle for cycle in cycles(analysis.facts.presence_references)}
     for site in analysis.sites:
-        if site.role is not Role.CONDITION or site.node is None:
+        if site.role is not Role.CONDITION:
             continue
-        if site.owner is not None and site.owner.name in cyclic:
-            continue
-        yield from _undecided(analysis, site)
+        if site.tensor in first and not site.path.endswith(".mutated"):
+            cycle = ", ".join(first[site.tensor])
+            yield Complaint(site.path, 31, f"presence depends on itself: {cycle}")
+        elif site.expr is not None and not _is_cyclic(analysis, site.expr):
+            yield from _undecided(analysis, site, site.expr)
 
 
-def _given(analysis: Analysis) -> set[str]:
-    signature = analysis.facts.signature
-    held = (name for name, p in signature.params.items() if isinstance(p, TensorInput))
-    return {*signature.inputs, *held}
+def _is_cyclic(analysis: Analysis, condition: Expr) -> bool:
+    """Whether a condition leads to a presence or a let that depends on itself."""
+    found = reads(condition)
+    names = {*found.names, *found.presences}
+    return bool(names & (analysis.facts.cyclic_presences | analysis.facts.cyclic_lets))
 
 
-def _presence_references(analysis: Analysis) -> dict[str, list[str]]:
-    signature = analysis.facts.signature
-    conditions: dict[str, object] = {
-        name: tensor.optional
-        for name, tensor in (*signature.params.items(), *signature.inputs.items())
-        if isinstance(tensor, TensorInput)
-    }
-    conditions |= {name: output.nullable for name, output in signature.outputs.items()}
-    return {
-        name: analysis.facts.presences(condition.node)
-        for name, condition in conditions.items()
-        if isinstance(condition, Declaration) and condition.node is not None
-    }
-
-
-def _undecided(analysis: Analysis, site: Site) -> Iterator[Complaint]:
-    """A condition that does not reduce to a constant; one of a held tensor must do so early."""
-    node = site.node
-    early = isinstance(site.owner, TensorInput) and site.owner.role == "param"
-    reads = analysis.facts.reads(node) if node is not None else ()
-    late = [name for name in reads if not analysis.facts.discriminants[name].at_construction]
-    if early and late:
-        facts = ", ".join(describe(analysis.facts.discriminants[name], True) for name in late)
-        yield Complaint(site.path, 31, f"is needed at construction, but reads {facts}")
+def _undecided(analysis: Analysis, site: Site, condition: Expr) -> Iterator[Complaint]:
+    """A condition that does not reduce to a constant, or not in time for a constructor."""
+    names = analysis.facts.reads(condition)
+    read = [analysis.facts.discriminants[name] for name in names]
+    late = [describe(d, True) for d in read if not d.at_construction]
+    if isinstance(site.owner, TensorInput) and site.owner.role == "param" and late:
+        yield Complaint(site.path, 31, f"construction needs it, but it reads {', '.join(late)}")
         return
 
-    def judge(point: Point) -> Iterator[str]:
-        folded = analysis.facts.fold(node, point)  # type: ignore[arg-type]
+    def complaints(point: Point) -> Iterator[Complaint]:
+        folded = analysis.facts.fold(condition, point)
         if not isinstance(folded, Constant):
-            yield f"does not reduce to a constant: {to_text(folded)} is left"
+            left = to_text(folded)
+            yield Complaint(site.path, 31, f"does not reduce to a constant: {left} is left")
 
-    for fault in analysis.branches.judge(reads, judge):
-        yield Complaint(site.path, 31, fault)
+    yield from analysis.branches.judge(names, complaints)

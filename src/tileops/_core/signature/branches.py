@@ -20,6 +20,7 @@ from tileops._core.lang.walk import children, rebuild
 from tileops._core.signature.conditions import from_guard, runs_on
 from tileops._core.signature.discriminants import Point, payload_kind
 from tileops._core.signature.facts import Facts
+from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import Space
 from tileops._core.signature.plan import Discriminant
 from tileops._core.signature.sites import Role, sites
@@ -109,32 +110,28 @@ class Branches:
         return rebuild(expr, self.inline)
 
     def judge(
-        self,
-        reads: Iterable[str],
-        faults: Callable[[Point], Iterable[str]],
-        accepted_only: bool = False,
-    ) -> Iterator[str]:
-        """The faults found on the combinations of some discriminants, each with a witness.
+        self, reads: Iterable[str], complaints: Callable[[Point], Iterable[Complaint]]
+    ) -> Iterator[Complaint]:
+        """The complaints found on the combinations of some discriminants, with witnesses.
 
         Args:
-            reads: the discriminants that the faults depend on.
-            faults: what is wrong at a point.
-            accepted_only: leave out combinations that are excluded wherever they occur.
+            reads: the discriminants that the complaints depend on.
+            complaints: what is wrong at a point.
         """
+        space = self.space(reads)
+        return witnessed(
+            space,
+            ((bit, c) for bit, point in enumerate(space.points) for c in complaints(point)),
+        )
+
+    def space(self, reads: Iterable[str], accepted_only: bool = False) -> Space:
+        """All combinations of some discriminants; with `accepted_only`, of accepted branches."""
         names = set(reads)
         over = [d for d in self.facts.discriminants.values() if d.name in names]
-        points = [
-            point for point in self.points(over) if not accepted_only or self.reachable(point)
-        ]
-        space = Space(over, points)
-        found: dict[str, int] = {}
-        for bit, point in enumerate(points):
-            for fault in faults(point):
-                found[fault] = found.get(fault, 0) | 1 << bit
-        for fault, where in found.items():
-            yield fault + space.witness(where)
+        points = self.points(over)
+        return Space(over, [p for p in points if not accepted_only or self._reachable(p)])
 
-    def reachable(self, point: Point) -> bool:
+    def _reachable(self, point: Point) -> bool:
         """Whether some accepted branch extends a point."""
         participating = {d.name for d in self.participating}
         clause = {n: frozenset({v}) for n, v in point.items() if n in participating}
@@ -143,9 +140,7 @@ class Branches:
     def runnable(self, expr: Expr) -> Expr:
         """A decided condition in a form that every point may run."""
         inlined = self.inline(expr)
-        reads = self.facts.reads(inlined)
-        over = [d for d in self.facts.discriminants.values() if d.name in reads]
-        space = Space(over, list(self.points(over)))
+        space = self.space(self.facts.reads(inlined))
         if all(runs_on(inlined, self.facts, point) for point in space.points):
             return inlined
         holds = sum(
@@ -205,6 +200,4 @@ class Branches:
             tuple(point[name] for name in names): place
             for place, point in enumerate(self.constructions.points)
         }
-        return tuple(
-            places[tuple(point[name] for name in names)] for point in self.accepted.points
-        )
+        return tuple(places[tuple(point[name] for name in names)] for point in self.accepted.points)

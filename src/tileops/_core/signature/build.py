@@ -7,7 +7,7 @@ guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -23,9 +23,9 @@ from tileops._core.signature.findings import findings
 from tileops._core.signature.guards import ALWAYS, NEVER, Space
 from tileops._core.signature.plan import EffectCase, Formula, Guard, OutputForm, Plan
 from tileops._core.signature.steps import Called
-from tileops._core.spec.model import Declaration, Finding, OpSpec
+from tileops._core.spec.model import Declaration, Finding, OpSpec, TensorOutput
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K")
 
 
 class PlanFault(ValueError):
@@ -70,7 +70,7 @@ class Planner:
 
     def plan(self) -> Plan:
         """The plan of the whole spec."""
-        branches = self.branches
+        branches, roofline = self.branches, self.spec.roofline
         return Plan(
             spec=self.spec,
             discriminants=branches.participating,
@@ -87,10 +87,12 @@ class Planner:
                 EffectCase(guard, branch)
                 for branch, guard in self._cases(lambda point: effect_branch(self.facts, point))
             ),
-            solved_at_construction=frozenset[str]().union(*(c.known for c in self.analysis.constructed)),
+            solved_at_construction=frozenset[str]().union(
+                *(c.known for c in self.analysis.constructed)
+            ),
             lets_used=self._lets_used(),
-            flops=self._formulas(self.spec.roofline and self.spec.roofline.flops),
-            bytes=self._formulas(self.spec.roofline and self.spec.roofline.bytes),
+            flops=self._formulas(roofline.flops if roofline else None),
+            bytes=self._formulas(roofline.bytes if roofline else None),
         )
 
     def _merge(
@@ -127,17 +129,18 @@ class Planner:
             yield value, space.guard(where)
 
     def _outputs(self) -> Iterator[OutputForm]:
-        for name, output in self.facts.signature.outputs.items():
+        for output in self.facts.signature.outputs.values():
+            for form, guard in self._cases(partial(self._output, output)):
+                yield replace(form, guard=guard)
 
-            def form(point: Mapping[str, Any]) -> OutputForm | None:
-                parts = self.families.parts(output.shape, point)
-                if not self.facts.present(name, point) or parts is None or not output.dtype.node:
-                    return None
-                axes = tuple((p.value,) if isinstance(p, Splice) else p for p in parts)
-                return OutputForm(NEVER, name, axes, self.facts.fold(output.dtype.node, point))
-
-            for made, guard in self._cases(form):
-                yield replace(made, guard=guard)
+    def _output(self, output: TensorOutput, point: Point) -> OutputForm | None:
+        """An output's form on a branch where it is present."""
+        parts = self.families.parts(output.shape, point)
+        dtype = output.dtype.node
+        if not self.facts.present(output.name, point) or parts is None or dtype is None:
+            return None
+        axes = tuple((part.value,) if isinstance(part, Splice) else part for part in parts)
+        return OutputForm(NEVER, output.name, axes, self.facts.fold(dtype, point))
 
     def _lets_used(self) -> dict[str, Guard]:
         found: dict[str, int] = {}
@@ -154,10 +157,8 @@ class Planner:
         node = formula.node
         if all(map(partial(self._runs, node), self.branches.accepted.points, self.analysis.calls)):
             return (Formula(ALWAYS, node),)
-        return tuple(
-            Formula(guard, expr)
-            for expr, guard in self._cases(lambda point: self.facts.fold(node, point))
-        )
+        folded = self._cases(partial(self.facts.fold, node))
+        return tuple(Formula(guard, expr) for expr, guard in folded)
 
     def _runs(self, formula: Expr, point: Point, called: Called) -> bool:
         """Whether all that a formula would read on a branch is there."""

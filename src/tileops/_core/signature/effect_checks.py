@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.effects import aliases, effect_branch, operator_schema, traffic
-from tileops._core.signature.findings import Complaint
+from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.spec.model import TensorInput, TensorOutput
 
 
@@ -18,8 +18,8 @@ def effect_complaints(analysis: Analysis) -> Iterator[Complaint]:
         source = signature.inputs.get(output.alias or "")
         if source is not None:
             yield from _alias_complaints(analysis, output, source)
-    yield from _idle_branches(analysis)
-    yield from _agreement(analysis)
+    yield from witnessed(analysis.branches.accepted, _idle_branches(analysis))
+    yield from witnessed(analysis.branches.accepted, _disagreements(analysis))
 
 
 def _alias_complaints(
@@ -35,48 +35,45 @@ def _alias_complaints(
     reads |= {*facts.presence_reads(output.name), *facts.presence_reads(source.name)}
     reads |= facts.write_reads(source)
 
-    def judge(point: Point) -> Iterator[str]:
+    path = f"signature.outputs.{output.name}.alias"
+
+    def complaints(point: Point) -> Iterator[Complaint]:
         if not facts.present(output.name, point) or not aliases(output, facts, point):
             return
-        if families.parts(output.shape, point) != families.parts(source.shape, point):
-            yield f"its shape {output.shape.text} differs from {source.shape.text} of {source.name}"
+        shapes = [families.parts(declared, point) for declared in (output.shape, source.shape)]
+        if None not in shapes and shapes[0] != shapes[1]:
+            texts = f"{output.shape.text} differs from {source.shape.text}"
+            yield Complaint(path, 22, f"its shape {texts} of {source.name}")
         dtypes = [facts.fold(d.node, point) for d in (output.dtype, source.dtype) if d.node]
         if dtypes[0] != dtypes[1]:
-            yield f"its dtype {output.dtype.text} differs from {source.dtype.text} of {source.name}"
+            texts = f"{output.dtype.text} differs from {source.dtype.text}"
+            yield Complaint(path, 22, f"its dtype {texts} of {source.name}")
 
-    for fault in analysis.branches.judge(reads, judge):
-        yield Complaint(f"signature.outputs.{output.name}.alias", 22, fault)
+    yield from analysis.branches.judge(reads, complaints)
 
 
-def _idle_branches(analysis: Analysis) -> Iterator[Complaint]:
+def _idle_branches(analysis: Analysis) -> Iterator[tuple[int, Complaint]]:
     """Without outputs, every accepted branch writes an input."""
-    signature, space = analysis.facts.signature, analysis.branches.accepted
+    signature = analysis.facts.signature
     if signature.outputs or "signature.outputs" in analysis.spec.unknown:
         return
-    idle = sum(
-        1 << bit
-        for bit, point in enumerate(space.points)
-        if not effect_branch(analysis.facts, point).writes
-    )
-    if idle and any(tensor.mutated is not False for tensor in signature.inputs.values()):
-        yield Complaint("signature", 22, f"nothing is returned or written{space.witness(idle)}")
+    if all(tensor.mutated is False for tensor in signature.inputs.values()):
+        return
+    for bit, point in enumerate(analysis.branches.accepted.points):
+        if not effect_branch(analysis.facts, point).writes:
+            yield bit, Complaint("signature", 22, "nothing is returned or written")
 
 
-def _agreement(analysis: Analysis) -> Iterator[Complaint]:
-    """The operator of an effect branch writes and returns what is charged a write."""
-    space = analysis.branches.accepted
-    found: dict[str, int] = {}
-    for bit, point in enumerate(space.points):
+def _disagreements(analysis: Analysis) -> Iterator[tuple[int, Complaint]]:
+    """The operator of a branch writes and returns exactly what is charged a write."""
+    names = set(analysis.facts.signature.inputs)
+    for bit, point in enumerate(analysis.branches.accepted.points):
         schema = operator_schema(analysis.facts, point)
         charged = {name for name, _, writes in traffic(analysis.facts, point) if writes}
-        inputs = charged & set(analysis.facts.signature.inputs)
-        outputs = charged - inputs
-        faults: list[str] = []
-        if set(schema.written) != inputs:
-            faults.append(f"the operator writes {schema.written}, charged are {sorted(inputs)}")
-        if {*schema.returned, *schema.buffered} != outputs:
-            faults.append(f"the operator returns {schema.returned}, charged are {sorted(outputs)}")
-        for fault in faults:
-            found[fault] = found.get(fault, 0) | 1 << bit
-    for fault, where in found.items():
-        yield Complaint("signature", 33, fault + space.witness(where))
+        for verb, declared, counted in (
+            ("writes", {*schema.written}, charged & names),
+            ("returns", {*schema.returned, *schema.buffered}, charged - names),
+        ):
+            if declared != counted:
+                message = f"the operator {verb} {sorted(declared)}, charged are {sorted(counted)}"
+                yield bit, Complaint("signature", 33, message)

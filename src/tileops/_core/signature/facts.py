@@ -14,7 +14,7 @@ from typing import Any, cast
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
-from tileops._core.lang.nodes import Attribute, Call, Constant, Expr, Name, Node, Present
+from tileops._core.lang.nodes import Attribute, Call, Constant, Expr, Name, Present, Shape
 from tileops._core.lang.walk import children, rebuild, walk
 from tileops._core.signature.cycles import cycles
 from tileops._core.signature.discriminants import Point, discriminants, payload_kind
@@ -37,13 +37,42 @@ class Facts:
         self.signature = spec.signature
         self.discriminants = discriminants(spec)
         self._closures: dict[tuple[str, str], frozenset[str]] = {}
-        self._reads: dict[int, tuple[Node, tuple[str, ...]]] = {}
+        self._reads: dict[int, tuple[Expr | Shape, tuple[str, ...]]] = {}
         self._folded: dict[tuple[int, tuple[Value, ...]], Expr] = {}
-        self._shared: dict[Expr, Expr] = {}
+        self._shared: dict[tuple[Expr, tuple[type, ...]], Expr] = {}
+
+    # Declarations
+
+    @cached_property
+    def held(self) -> tuple[TensorInput, ...]:
+        """The construction-time tensors."""
+        params = self.signature.params.values()
+        return tuple(param for param in params if isinstance(param, TensorInput))
+
+    @cached_property
+    def tensors(self) -> tuple[TensorInput | TensorOutput, ...]:
+        """Construction-time tensors, inputs, outputs."""
+        signature = self.signature
+        return (*self.held, *signature.inputs.values(), *signature.outputs.values())
+
+    @cached_property
+    def formulas(self) -> tuple[Declaration[Expr], ...]:
+        """The inline roofline formulas."""
+        roofline = self.spec.roofline
+        declared = (roofline.flops, roofline.bytes) if roofline else ()
+        return tuple(formula for formula in declared if formula is not None)
+
+    def tensor(self, name: str) -> TensorInput | TensorOutput | None:
+        """The tensor or output of a name."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, TensorInput | TensorOutput]:
+        return {tensor.name: tensor for tensor in self.tensors}
 
     # What an expression depends on
 
-    def reads(self, node: Node) -> tuple[str, ...]:
+    def reads(self, node: Expr | Shape) -> tuple[str, ...]:
         """The discriminants that a tree depends on, lets and presences followed, in order."""
         kept = self._reads.get(id(node))
         if kept is None:
@@ -52,9 +81,9 @@ class Facts:
             self._reads[id(node)] = kept
         return kept[1]
 
-    def _read_names(self, node: Node) -> frozenset[str]:
+    def _read_names(self, node: Expr | Shape) -> frozenset[str]:
         found: set[str] = set()
-        for child in walk(node):  # type: ignore[arg-type]
+        for child in walk(node):
             if isinstance(child, Name):
                 found |= self._closure("value", child.id)
             elif isinstance(child, Present):
@@ -78,7 +107,7 @@ class Facts:
         names = self._closure("presence", name)
         return tuple(d for d in self.discriminants if d in names)
 
-    def presences(self, expr: Expr) -> list[str]:
+    def _presences(self, expr: Expr) -> list[str]:
         """What an expression tests the presence of, lets followed."""
         found: list[str] = []
         for node in walk(expr):
@@ -86,7 +115,7 @@ class Facts:
                 found.append(node.name)
             elif isinstance(node, Name) and node.id not in self.cyclic_lets:
                 definition = self._let(node.id)
-                found += self.presences(definition) if definition is not None else []
+                found += self._presences(definition) if definition is not None else []
         return found
 
     def write_reads(self, tensor: TensorInput) -> frozenset[str]:
@@ -101,7 +130,7 @@ class Facts:
 
     def _condition(self, name: str) -> Expr | None:
         """The condition under which a tensor is present, if it has one."""
-        declared = self._tensor(name)
+        declared = self.tensor(name)
         condition: object = None
         if isinstance(declared, TensorInput):
             condition = declared.optional
@@ -109,17 +138,21 @@ class Facts:
             condition = declared.nullable
         return condition.node if isinstance(condition, Declaration) else None
 
-    def _tensor(self, name: str) -> TensorInput | TensorOutput | None:
-        signature = self.signature
-        declared = signature.params.get(name) or signature.inputs.get(name)
-        if isinstance(declared, TensorInput):
-            return declared
-        return signature.outputs.get(name)
-
     @cached_property
     def cyclic_lets(self) -> frozenset[str]:
         """The lets whose definitions lead back to themselves."""
         return frozenset(name for cycle in cycles(self.let_references) for name in cycle)
+
+    @cached_property
+    def presence_references(self) -> dict[str, list[str]]:
+        """Each conditional tensor and output with what its condition tests the presence of."""
+        conditions = {tensor.name: self._condition(tensor.name) for tensor in self.tensors}
+        return {n: self._presences(expr) for n, expr in conditions.items() if expr is not None}
+
+    @cached_property
+    def cyclic_presences(self) -> frozenset[str]:
+        """What is present on a condition that leads back to itself."""
+        return frozenset(name for cycle in cycles(self.presence_references) for name in cycle)
 
     @cached_property
     def let_references(self) -> dict[str, list[str]]:
@@ -139,8 +172,10 @@ class Facts:
             value = point.get(name, _OPEN)
             return None if value is _OPEN else value not in {None, False}
         condition = self._condition(name)
+        if name in self.cyclic_presences:
+            return None
         if condition is None:
-            declared = self._tensor(name)
+            declared = self.tensor(name)
             unread = isinstance(declared, TensorInput) and declared.optional is not False
             unread = unread or (isinstance(declared, TensorOutput) and bool(declared.nullable))
             return None if unread or declared is None else True
@@ -152,18 +187,21 @@ class Facts:
         key = (id(expr), self.projection(expr, point))
         folded = self._folded.get(key)
         if folded is None:
-            self._folded[key] = Constant(None)  # a cycle ends here and is reported elsewhere
-            folded = fold(self._fix(expr, point), {}, {})
-            folded = self._folded[key] = self.share(folded)
+            folded = self.share(fold(self._fix(expr, point), {}, {}))
+            self._folded[key] = folded
         return folded
 
-    def projection(self, node: Node, point: Point) -> tuple[Value, ...]:
+    def projection(self, node: Expr | Shape, point: Point) -> tuple[Value, ...]:
         """The part of a point that a tree depends on."""
         return tuple(point.get(name, _OPEN) for name in self.reads(node))
 
     def share(self, expr: Expr) -> Expr:
-        """The first object made for an expression that equals this one."""
-        return self._shared.setdefault(expr, expr)
+        """The first object made for an expression that equals this one.
+
+        Python takes 1 for equal to True, so the types of constants are compared as well.
+        """
+        types = tuple(type(node.value) for node in walk(expr) if isinstance(node, Constant))
+        return self._shared.setdefault((expr, types), expr)
 
     def _fix(self, expr: Expr, point: Point) -> Expr:
         """`expr` with all that the point fixes replaced by constants."""
@@ -182,7 +220,7 @@ class Facts:
         if expr.id in point:
             return self._constant(expr.id, point[expr.id]) or expr
         if expr.id in self.signature.lets:
-            definition = self._let(expr.id)
+            definition = None if expr.id in self.cyclic_lets else self._let(expr.id)
             folded = self.fold(definition, point) if definition is not None else None
             return folded if isinstance(folded, Constant) else expr
         if expr.id in BITS:
@@ -214,8 +252,11 @@ class Facts:
         return expr
 
     def _fix_call(self, expr: Call, point: Point) -> Expr:
-        """A parameter passed whole to a primitive stays a name unless the call can be evaluated,
-        so that branches which differ only in its value share one expression."""
+        """A call with what the point fixes.
+
+        A parameter passed whole stays a name unless the call can be evaluated, so that branches
+        which differ only in its value share one expression.
+        """
         fixed = rebuild(expr, lambda child: self._fix(child, point))
         if all(isinstance(child, Constant) for child in children(fixed)):
             return fixed
@@ -236,8 +277,10 @@ class Facts:
         return None
 
     def has_payload(self, read: Expr, point: Point) -> bool:
-        """Whether a value has the payload or field that an expression reads of it; reads other
-        than of attributes always succeed."""
+        """Whether a value has the payload or field that is read of it.
+
+        Reads other than of attributes always succeed.
+        """
         if not isinstance(read, Attribute):
             return True
         owner = read.base.base if isinstance(read.base, Attribute) else read.base

@@ -27,17 +27,10 @@ from tileops._core.lang.nodes import (
 from tileops._core.lang.walk import rebuild
 from tileops._core.signature.discriminants import Point, is_maybe
 from tileops._core.signature.facts import Facts
+from tileops._core.signature.patterns import matches
 from tileops._core.signature.plan import Value
 from tileops._core.signature.unify import Part
-from tileops._core.spec.model import (
-    AbsentPattern,
-    AdtPattern,
-    Declaration,
-    FamilyCase,
-    Pattern,
-    TypeFamily,
-    Wildcard,
-)
+from tileops._core.spec.model import Declaration, FamilyCase, TypeFamily
 
 
 class Choice(NamedTuple):
@@ -48,20 +41,6 @@ class Choice(NamedTuple):
 
     subjects: tuple[Value, ...] | None
     cases: tuple[int, ...]
-
-
-def matches(pattern: Pattern, value: Value) -> bool:
-    """Whether a pattern admits a subject's value."""
-    if isinstance(pattern, Wildcard):
-        return True
-    if isinstance(pattern, AbsentPattern):
-        return value is None
-    if isinstance(pattern, AdtPattern):
-        if not isinstance(value, tuple):
-            return False
-        constructor, fields = cast("tuple[str, tuple[tuple[str, object], ...]]", value)
-        return pattern.constructor == constructor and set(pattern.fields) <= set(fields)
-    return type(pattern) is type(value) and pattern == value
 
 
 class Families:
@@ -96,9 +75,7 @@ class Families:
             return None
         return tuple(part for axis in shape.axes for part in self._fold(axis, point))
 
-    def chain(
-        self, shape: Shape, point: Point
-    ) -> Iterator[tuple[FamilyApplication, Choice]]:
+    def chain(self, shape: Shape, point: Point) -> Iterator[tuple[FamilyApplication, Choice]]:
         """The applications that the expansion of a shape meets, outermost first."""
         entered: set[str] = set()
         while isinstance(shape, FamilyApplication) and shape.family not in entered:
@@ -128,6 +105,13 @@ class Families:
             and all(map(matches, case.when, values))
         )  # fmt: skip
         return Choice(tuple(values), tuple(found))
+
+    def readable(self, name: str) -> bool:
+        """Whether a family's subjects and patterns could all be read."""
+        family = self.families[name]
+        return all(s.node is not None for s in family.subjects) and all(
+            case.when is not None for case in family.cases
+        )
 
     def subjects(self, application: FamilyApplication) -> tuple[Expr, ...] | None:
         """What an application matches on, over declared names."""
@@ -208,7 +192,11 @@ class Families:
             return (self.facts.fold(axis, point),)
         value = self.facts.fold(axis.value, point)
         if isinstance(value, Constant) and isinstance(value.value, tuple):
-            return tuple(self.facts.share(Constant(item)) for item in value.value)  # type: ignore
+            return tuple(self.facts.share(_constant(item)) for item in value.value)
         if isinstance(value, Sequence):
             return tuple(self.facts.share(item) for item in value.items)
         return (Splice(value),)
+
+
+def _constant(item: object) -> Constant:
+    return Constant(cast("int", item))

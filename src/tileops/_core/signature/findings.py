@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from tileops._core.signature.guards import Space
 from tileops._core.spec.model import Finding, Location, OpSpec
 
 
@@ -16,6 +17,20 @@ class Complaint(NamedTuple):
     check: int
     message: str
     level: Literal["error", "advisory"] = "error"
+
+
+def witnessed(space: Space, found: Iterable[tuple[int, Complaint]]) -> Iterator[Complaint]:
+    """Each complaint once, ended by a witness when it does not hold on all branches of a space.
+
+    Args:
+        space: the branches judged.
+        found: complaints, each with the place of a branch on which it holds.
+    """
+    where: dict[Complaint, int] = {}
+    for bit, complaint in found:
+        where[complaint] = where.get(complaint, 0) | 1 << bit
+    for complaint, branches in where.items():
+        yield complaint._replace(message=complaint.message + space.witness(branches))
 
 
 def findings(spec: OpSpec, complaints: Iterable[Complaint]) -> tuple[Finding, ...]:

@@ -111,21 +111,30 @@ class Space:
         yield from kept
 
     def witness(self, branches: int) -> str:
-        """One example of the set as text that ends a finding, empty when the set is everything."""
-        clauses = self.guard(branches).clauses
-        point = {name: min(values, key=repr) for name, values in clauses[0].items()}
-        return witness(point, {d.name: d for d in self.discriminants})
+        """One example of the set as text that ends a finding, empty when the set is everything.
+
+        For instance ` when flip=true, present(bias)=false`.
+        """
+        facts: list[str] = []
+        for d in self.discriminants:
+            values = self.guard(branches).clauses[0].get(d.name)
+            if values is not None:
+                facts.append(_example(d, values))
+        return f" when {', '.join(facts)}" if facts else ""
+
+
+def _example(discriminant: Discriminant, values: Set[Value]) -> str:
+    """One of some values; of an algebraic type the constructor where all its values are meant."""
+    value = next(value for value in discriminant.values if value in values)
+    alike = {other for other in discriminant.values if _group(other) == _group(value)}
+    if isinstance(value, tuple) and alike <= values:
+        value = (value[0], ())
+    return describe(discriminant, value)
 
 
 def _group(value: Value) -> object:
     """What a value is shown by: the constructor of an algebraic type, else itself."""
     return value[0] if isinstance(value, tuple) else value
-
-
-def witness(point: Mapping[str, Value], discriminants: Mapping[str, Discriminant]) -> str:
-    """A branch as text that ends a finding: ` when flip=true, present(bias)=false`."""
-    facts = [describe(discriminants[name], value) for name, value in point.items()]
-    return f" when {', '.join(facts)}" if facts else ""
 
 
 def describe(discriminant: Discriminant, value: Value) -> str:

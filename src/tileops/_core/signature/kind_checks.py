@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 from tileops._core.lang.dtype_terms import infer_dtype
 from tileops._core.lang.faults import KindFault
@@ -12,10 +11,7 @@ from tileops._core.lang.kinds import (
     BOOL,
     INT,
     INTS,
-    UNKNOWN,
     Kind,
-    MaybeKind,
-    is_finite,
     is_number,
     is_opaque,
 )
@@ -23,22 +19,15 @@ from tileops._core.lang.nodes import (
     Constant,
     Expr,
     FamilyApplication,
-    Name,
-    Shape,
     ShapeList,
     Splice,
 )
 from tileops._core.lang.printer import to_text
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
-from tileops._core.signature.family_checks import pattern_fault
 from tileops._core.signature.findings import Complaint
+from tileops._core.signature.scope import ANY
 from tileops._core.signature.sites import Role, Site
-from tileops._core.spec.model import Declaration, TypeFamily
-
-
-_ANY = MaybeKind(UNKNOWN)
-"""Wanted where a name may stand bare although it may be absent."""
 
 
 def kind_complaints(analysis: Analysis) -> Iterator[Complaint]:
@@ -48,23 +37,22 @@ def kind_complaints(analysis: Analysis) -> Iterator[Complaint]:
         yield from found
         if not found and site.role not in {Role.SUBJECT, Role.CASE, Role.DTYPE}:
             yield from _on_branches(analysis, site)
-    for family in analysis.facts.signature.types.values():
-        yield from _pattern_complaints(analysis, family)
 
 
 def _site_complaints(analysis: Analysis, site: Site) -> Iterator[Complaint]:
-    if site.node is None:
-        return
-    if site.role is Role.DTYPE:
-        try:
-            infer_dtype(cast("Expr", site.node), analysis.scope.position(site))
-        except KindFault as fault:
-            yield Complaint(site.path, fault.check, fault.message)
-    elif isinstance(site.node, ShapeList):
-        yield from _part_complaints(analysis, site, site.node.axes)
+    if isinstance(site.node, ShapeList):
+        for part in site.node.axes:
+            is_run = isinstance(part, Splice)
+            expr = part.value if isinstance(part, Splice) else part
+            yield from _judged(analysis, site, expr, INTS if is_run else INT)
     elif isinstance(site.node, FamilyApplication):
         yield from _argument_complaints(analysis, site, site.node)
-    else:
+    elif site.node is not None and site.role is Role.DTYPE:
+        try:
+            infer_dtype(site.node, analysis.scope.position(site))
+        except KindFault as fault:
+            yield Complaint(site.path, fault.check, fault.message)
+    elif site.node is not None:
         yield from _judged(analysis, site, site.node)
 
 
@@ -75,11 +63,12 @@ def _judged(
     if site.role in {Role.CONDITION, Role.RULE}:
         wanted = BOOL
     elif site.role is Role.SUBJECT:
-        wanted = _ANY
+        wanted = ANY
     try:
         kind = infer(expr, analysis.scope.position(site), wanted)
     except KindFault as fault:
-        yield Complaint(site.path, fault.check, fault.message)
+        if fault.check != 23:  # the reader judges what formulas measure
+            yield Complaint(site.path, fault.check, fault.message)
         return
     if site.role is Role.CONDITION and not analysis.branches.decided(expr):
         yield from _undecided(analysis, site, expr)
@@ -87,8 +76,6 @@ def _judged(
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind} where a number is needed")
     elif site.role is Role.LET and is_opaque(kind):
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind}, which takes no part in types")
-    elif site.role is Role.SUBJECT and not is_finite(kind):
-        yield Complaint(site.path, 18, f"{to_text(expr)} is {kind}, which is not finite")
 
 
 def _undecided(analysis: Analysis, site: Site, expr: Expr) -> Iterator[Complaint]:
@@ -99,16 +86,6 @@ def _undecided(analysis: Analysis, site: Site, expr: Expr) -> Iterator[Complaint
         yield Complaint(site.path, 14, message)
 
 
-def _part_complaints(
-    analysis: Analysis, site: Site, parts: tuple[Expr | Splice, ...]
-) -> Iterator[Complaint]:
-    for part in parts:
-        if isinstance(part, Splice):
-            yield from _judged(analysis, site, part.value, INTS)
-        else:
-            yield from _judged(analysis, site, part, INT)
-
-
 def _argument_complaints(
     analysis: Analysis, site: Site, application: FamilyApplication
 ) -> Iterator[Complaint]:
@@ -116,7 +93,7 @@ def _argument_complaints(
     kinds = list(family.formals.values()) if family is not None else []
     for place, argument in enumerate(application.args):
         wanted = kinds[place] if place < len(kinds) else None
-        yield from _judged(analysis, site, argument, wanted or _ANY)
+        yield from _judged(analysis, site, argument, wanted or ANY)
 
 
 # Branches
@@ -124,68 +101,32 @@ def _argument_complaints(
 
 def _on_branches(analysis: Analysis, site: Site) -> Iterator[Complaint]:
     """What goes wrong only under what a branch fixes."""
-    if site.node is None or isinstance(site.owner, TypeFamily):
+
+    def complaints(point: Point) -> Iterator[Complaint]:
+        if not analysis.evaluates(site, point):
+            return
+        if site.shape is not None:
+            for part in analysis.families.parts(site.shape, point) or ():
+                yield from _part_on_branch(analysis, site, part)
+        elif site.expr is not None:
+            folded = analysis.facts.fold(site.expr, point)
+            if folded != site.expr:
+                yield from _folded(analysis, site, folded, None)
+
+    yield from analysis.branches.judge(analysis.reads(site), complaints)
+
+
+def _part_on_branch(analysis: Analysis, site: Site, part: Expr | Splice) -> Iterator[Complaint]:
+    if isinstance(part, Splice):
+        yield from _folded(analysis, site, part.value, INTS)
         return
-    facts = analysis.facts
-    owner = site.owner.name if site.owner else None
-    reads = {*facts.reads(site.node), *(facts.presence_reads(owner) if owner else ())}
-
-    def faults(point: Point) -> Iterator[str]:
-        if owner is None or facts.present(owner, point):
-            yield from _folded_faults(analysis, site, point)
-
-    for fault in analysis.branches.judge(reads, faults):
-        yield Complaint(site.path, 29, fault)
+    if isinstance(part, Constant) and isinstance(part.value, int) and part.value < 0:
+        yield Complaint(site.path, 29, f"the axis is {part.value}, which is negative")
+    yield from _folded(analysis, site, part, INT)
 
 
-def _folded_faults(analysis: Analysis, site: Site, point: Point) -> Iterator[str]:
-    if site.role is Role.SHAPE:
-        parts = analysis.families.parts(cast("Declaration[Shape]", site.declaration), point)
-        for part in parts or ():
-            value = part.value if isinstance(part, Splice) else part
-            if isinstance(value, Constant) and isinstance(value.value, int) and value.value < 0:
-                yield f"the axis is {value.value}, which is negative"
-            elif not isinstance(value, Name):
-                wanted = INTS if isinstance(part, Splice) else INT
-                yield from _kind_fault(analysis, site, value, wanted)
-    else:
-        folded = analysis.facts.fold(cast("Expr", site.node), point)
-        if folded != site.node:
-            yield from _kind_fault(analysis, site, folded, None)
-
-
-def _kind_fault(
-    analysis: Analysis, site: Site, expr: Expr, wanted: Kind | None
-) -> Iterator[str]:
+def _folded(analysis: Analysis, site: Site, expr: Expr, wanted: Kind | None) -> Iterator[Complaint]:
     try:
         infer(expr, analysis.scope.position(site), wanted)
     except KindFault as fault:
-        yield fault.message
-
-
-# Patterns
-
-
-def _pattern_complaints(analysis: Analysis, family: TypeFamily) -> Iterator[Complaint]:
-    """Patterns that the kind of their subject never has."""
-    kinds = [_subject_kind(analysis, family, subject) for subject in family.subjects]
-    for place, case in enumerate(family.cases):
-        for pattern, kind in zip(case.when or (), kinds, strict=False):
-            fault = pattern_fault(pattern, kind, analysis)
-            if fault is not None:
-                path = f"signature.types.{family.name}.cases[{place}].when"
-                yield Complaint(path, 18, fault)
-
-
-def _subject_kind(
-    analysis: Analysis, family: TypeFamily, subject: Declaration[Expr]
-) -> Kind:
-    """The kind of a subject, unknown where it has none that may be matched."""
-    if subject.node is None:
-        return UNKNOWN
-    position = analysis.scope.position(Site(Role.SUBJECT, subject, family))
-    try:
-        kind = infer(subject.node, position, _ANY)
-    except KindFault:
-        return UNKNOWN
-    return kind if is_finite(kind) else UNKNOWN
+        yield Complaint(site.path, 29, fault.message)

@@ -10,99 +10,91 @@ from tileops._core.lang.primitives.table import BUILTINS, Builtin
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint
-from tileops._core.signature.sites import Role
+from tileops._core.signature.sites import Role, Site
 from tileops._core.spec.model import TensorInput
 
 
 def metadata_complaints(analysis: Analysis) -> Iterator[Complaint]:
     """Check 32 of every generator and predicate."""
-    signature = analysis.facts.signature
-    for tensor in (*signature.params.values(), *signature.inputs.values()):
-        if not isinstance(tensor, TensorInput):
+    for site in analysis.sites:
+        tensor = analysis.facts.tensor(site.tensor or "")
+        call, builtin = site.expr, _builtin(site.expr)
+        if not isinstance(tensor, TensorInput) or not isinstance(call, Call) or builtin is None:
             continue
-        if tensor.values is not None:
-            yield from _generator(analysis, tensor, tensor.values.path, tensor.values.node)
-        for predicate in tensor.requires:
-            yield from _predicate(analysis, tensor, predicate.path, predicate.node)
-
-
-def _generator(
-    analysis: Analysis, tensor: TensorInput, path: str, call: Expr | None
-) -> Iterator[Complaint]:
-    builtin = _builtin(call)
-    if builtin is None or not isinstance(call, Call):
-        return
-    made = len(call.args[0].items) if builtin.name == "full" and _is_tuple(call) else builtin.rank  # type: ignore[union-attr]
-    if made is None:
-        return
-
-    def judge(point: Point) -> Iterator[str]:
-        rank = tensor_rank(analysis, tensor, point)
-        if rank is not None and rank != made:
-            yield f"{builtin.name} makes rank {made}, but {tensor.name} has rank {rank}"
-
-    for fault in analysis.branches.judge(_reads(analysis, tensor), judge):
-        yield Complaint(path, 32, fault)
-
-
-def _is_tuple(call: Call) -> bool:
-    return bool(call.args) and isinstance(call.args[0], Sequence)
-
-
-def _predicate(
-    analysis: Analysis, tensor: TensorInput, path: str, call: Expr | None
-) -> Iterator[Complaint]:
-    builtin = _builtin(call)
-    if builtin is None or not isinstance(call, Call):
-        return
-    others = [other for other in map(_tensor_of(analysis), call.args) if other is not None]
-    reads = {*_reads(analysis, tensor)}.union(*(_reads(analysis, other) for other in others))
-
-    def judge(point: Point) -> Iterator[str]:
-        if not analysis.facts.present(tensor.name, point):
-            return
-        if builtin.rank is not None:
-            yield from _rank_faults(analysis, tensor, builtin, point)
-        for other in others:
-            if not analysis.facts.present(other.name, point):
-                yield f"reads {other.name}, which is absent where {tensor.name} is present"
-            elif tensor_rank(analysis, other, point) not in {None, 1}:
-                yield f"reads {other.name} as rank 1, which it is not"
-
-    for fault in analysis.branches.judge(reads, judge):
-        yield Complaint(path, 32, fault)
-
-
-def _rank_faults(
-    analysis: Analysis, tensor: TensorInput, builtin: Builtin, point: Point
-) -> Iterator[str]:
-    if analysis.families.parts(tensor.shape, point) is None:
-        return
-    rank = tensor_rank(analysis, tensor, point)
-    if rank is None:
-        yield f"{builtin.name} reads rank {builtin.rank}, but the rank of {tensor.name} is not fixed"
-    elif rank != builtin.rank:
-        yield f"{builtin.name} reads rank {builtin.rank}, but {tensor.name} has rank {rank}"
+        if site.role is Role.VALUES:
+            yield from _generator(analysis, site, tensor, call, builtin)
+        elif site.role is Role.REQUIRES:
+            yield from _predicate(analysis, site, tensor, call, builtin)
 
 
 def _builtin(call: Expr | None) -> Builtin | None:
     return BUILTINS.get(call.callee) if isinstance(call, Call) else None
 
 
-def _tensor_of(analysis: Analysis):  # type: ignore[no-untyped-def]
-    signature = analysis.facts.signature
+def _generator(
+    analysis: Analysis, site: Site, tensor: TensorInput, call: Call, builtin: Builtin
+) -> Iterator[Complaint]:
+    """The rank of what a generator makes, against the shape."""
+    made = builtin.rank
+    if builtin.name == "full" and call.args and isinstance(call.args[0], Sequence):
+        made = len(call.args[0].items)
 
-    def find(argument: Expr) -> TensorInput | None:
-        name = argument.id if isinstance(argument, Name) else ""
-        tensor = signature.inputs.get(name) or signature.params.get(name)
-        return tensor if isinstance(tensor, TensorInput) else None
+    def complaints(point: Point) -> Iterator[Complaint]:
+        rank = tensor_rank(analysis, tensor, point)
+        if None not in {rank, made} and rank != made:
+            message = f"{builtin.name} makes rank {made}, but {tensor.name} has rank {rank}"
+            yield Complaint(site.path, 32, message)
 
-    return find
+    yield from analysis.branches.judge(_shape_reads(analysis, tensor), complaints)
 
 
-def _reads(analysis: Analysis, tensor: TensorInput) -> tuple[str, ...]:
-    shape = analysis.facts.reads(tensor.shape.node) if tensor.shape.node is not None else ()
-    return (*shape, *analysis.facts.presence_reads(tensor.name))
+def _predicate(
+    analysis: Analysis, site: Site, tensor: TensorInput, call: Call, builtin: Builtin
+) -> Iterator[Complaint]:
+    """The rank that a predicate reads, and the tensors that it takes."""
+    names = [argument.id for argument in call.args if isinstance(argument, Name)]
+    found = [analysis.facts.tensor(name) for name in names]
+    others = [other for other in found if isinstance(other, TensorInput)]
+    read = [_shape_reads(analysis, each) for each in (tensor, *others)]
+
+    def complaints(point: Point) -> Iterator[Complaint]:
+        if analysis.facts.present(tensor.name, point):
+            faults = [
+                _rank_fault(analysis, tensor, builtin, point),
+                *(_argument_fault(analysis, other, point) for other in others),
+            ]
+            yield from (Complaint(site.path, 32, fault) for fault in faults if fault)
+
+    yield from analysis.branches.judge(set[str]().union(*read), complaints)
+
+
+def _rank_fault(
+    analysis: Analysis, tensor: TensorInput, builtin: Builtin, point: Point
+) -> str | None:
+    if builtin.rank is None or analysis.families.parts(tensor.shape, point) is None:
+        return None
+    rank = tensor_rank(analysis, tensor, point)
+    if rank is None:
+        return f"{builtin.name} reads rank {builtin.rank}, but that of {tensor.name} is not fixed"
+    if rank != builtin.rank:
+        return f"{builtin.name} reads rank {builtin.rank}, but {tensor.name} has rank {rank}"
+    return None
+
+
+def _argument_fault(analysis: Analysis, other: TensorInput, point: Point) -> str | None:
+    if not analysis.facts.present(other.name, point):
+        return f"argument {other.name} is absent"
+    if analysis.families.parts(other.shape, point) is None:
+        return None
+    rank = tensor_rank(analysis, other, point)
+    return None if rank == 1 else f"argument {other.name} has rank {rank}, not 1"
+
+
+def _shape_reads(analysis: Analysis, tensor: TensorInput) -> set[str]:
+    """The discriminants that a tensor's shape and presence depend on."""
+    shape = tensor.shape.node
+    read = analysis.facts.reads(shape) if shape is not None else ()
+    return {*read, *analysis.facts.presence_reads(tensor.name)}
 
 
 def tensor_rank(analysis: Analysis, tensor: TensorInput, point: Point) -> int | None:

@@ -19,6 +19,7 @@ from tileops._core.lang.kinds import (
     UNKNOWN,
     DTypeKind,
     Kind,
+    MaybeKind,
     SeqKind,
     alternatives,
     is_finite,
@@ -38,6 +39,10 @@ _WITHOUT_PRESENCE = {Role.VALUES, Role.REQUIRES}
 _ROOTS: Mapping[Role, Literal["generator", "predicate"]] = {
     Role.VALUES: "generator", Role.REQUIRES: "predicate",
 }  # fmt: skip
+
+
+ANY = MaybeKind(UNKNOWN)
+"""Wanted where a name may stand bare although it may be absent."""
 
 
 class Scope:

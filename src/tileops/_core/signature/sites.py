@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
-from tileops._core.lang.nodes import Expr, Shape
+from tileops._core.lang.nodes import Expr, FamilyApplication, Shape, ShapeList
 from tileops._core.spec.model import (
     Declaration,
     OpSpec,
@@ -14,6 +15,9 @@ from tileops._core.spec.model import (
     TensorOutput,
     TypeFamily,
 )
+
+Owner = TensorInput | TensorOutput | TypeFamily
+"""What an expression may belong to."""
 
 
 class Role(Enum):
@@ -37,7 +41,7 @@ class Site:
 
     role: Role
     declaration: Declaration[Expr] | Declaration[Shape]
-    owner: TensorInput | TensorOutput | TypeFamily | None = None
+    owner: Owner | None = None
 
     @property
     def path(self) -> str:
@@ -48,6 +52,24 @@ class Site:
     def node(self) -> Expr | Shape | None:
         """The tree, None when it could not be read."""
         return self.declaration.node
+
+    @property
+    def expr(self) -> Expr | None:
+        """The expression, None when it could not be read or is a shape."""
+        node = self.declaration.node
+        return None if isinstance(node, ShapeList | FamilyApplication) else node
+
+    @property
+    def shape(self) -> Declaration[Shape] | None:
+        """The declared shape, None for an expression."""
+        if self.role in {Role.SHAPE, Role.CASE}:
+            return cast("Declaration[Shape]", self.declaration)
+        return None
+
+    @property
+    def tensor(self) -> str | None:
+        """The tensor that the expression belongs to, if it belongs to one."""
+        return None if isinstance(self.owner, TypeFamily | None) else self.owner.name
 
 
 def sites(spec: OpSpec) -> tuple[Site, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tileops._core.lang.nodes import Expr, Name, Splice
-from tileops._core.signature.actions import LAST, Action, Catalogue, Phase
+from tileops._core.signature.actions import Action, Catalogue, Phase
 from tileops._core.signature.guards import NEVER
 from tileops._core.signature.plan import (
     CheckAxis,
@@ -261,9 +261,11 @@ class Solver:
             (Phase.EQUAL, operand.place, place),
             reads=(value, *position.splices),
             after=operand.rank,
-            make=lambda: CheckSplice(NEVER, tensor, position, value)
-            if isinstance(part, Splice)
-            else CheckAxis(NEVER, tensor, position, value),
+            make=lambda: (
+                CheckSplice(NEVER, tensor, position, value)
+                if isinstance(part, Splice)
+                else CheckAxis(NEVER, tensor, position, value)
+            ),
         )
 
 

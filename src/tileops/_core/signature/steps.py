@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
+from functools import partial
 
 from tileops._core.lang.nodes import Constant, Expr, Splice
 from tileops._core.signature.actions import Action, Catalogue, Phase, Step
@@ -83,7 +84,7 @@ class Steps:
         self.branches = branches
         self.scope = scope
         signature = self.facts.signature
-        self.held = [p for p in signature.params.values() if isinstance(p, TensorInput)]
+        self.held = self.facts.held
         self.restricted = {restriction.place for restriction in branches.restrictions}
         tensors = (*signature.params, *signature.inputs, *signature.outputs)
         self.places = {name: place for place, name in enumerate(tensors)}
@@ -98,7 +99,9 @@ class Steps:
         solver = Solver(self.catalogue, frozenset(), folded)
         operands = [self._operand(t, point) for t in self.held if self.facts.present(t.name, point)]
         solver.solve(operands)
-        signs = dict(reversed([*self._early_signs(solver, point)]))
+        signs: dict[Expr, Action] = {}
+        for expr, action in self._early_signs(solver, point):
+            signs.setdefault(expr, action)
         rules = dict(self._early_rules(solver, point))
         combos = [*self._combos(solver)]
         return Constructed(
@@ -160,14 +163,13 @@ class Steps:
     def _arguments(self) -> Iterator[Action]:
         for place, (name, param) in enumerate(self.facts.signature.params.items()):
             if isinstance(param, Param):
-                yield self._make(
-                    ("param", name), (Phase.PARAMS, place), lambda name=name: CheckParam(NEVER, name)
-                )
+                step = partial(CheckParam, NEVER, name)
+                yield self._make(("param", name), (Phase.PARAMS, place), step)
         for tensor in self.held:
             yield self._make(
                 ("held", tensor.name),
                 (Phase.PRESENCE, self.places[tensor.name]),
-                lambda t=tensor: CheckHeld(NEVER, t, self._condition(t)),
+                partial(self._presence, CheckHeld, tensor),
             )
 
     def _passed(self) -> Iterator[Action]:
@@ -175,14 +177,15 @@ class Steps:
             yield self._make(
                 ("passed", tensor.name),
                 (Phase.PRESENCE, self.places[tensor.name]),
-                lambda t=tensor: CheckPassed(NEVER, t, self._condition(t)),
+                partial(self._presence, CheckPassed, tensor),
             )
 
-    def _condition(self, tensor: TensorInput) -> Expr | None:
-        """The condition under which a tensor is given, over discriminants only."""
-        if not isinstance(tensor.optional, Declaration) or tensor.optional.node is None:
-            return None
-        return self.branches.runnable(tensor.optional.node)
+    def _presence(
+        self, step: type[CheckHeld | CheckPassed], tensor: TensorInput
+    ) -> CheckHeld | CheckPassed:
+        """The check of a tensor's presence, its condition over discriminants only."""
+        condition = tensor.optional.node if isinstance(tensor.optional, Declaration) else None
+        return step(NEVER, tensor, condition and self.branches.runnable(condition))
 
     def _restrictions(self, at_construction: bool) -> Iterator[Action]:
         for restriction in self.branches.restrictions:
@@ -190,7 +193,7 @@ class Steps:
                 yield self._make(
                     ("restriction", restriction.place),
                     (Phase.DOMAIN, restriction.place),
-                    lambda r=restriction: self._restriction(r),
+                    partial(self._restriction, restriction),
                 )
 
     def _restriction(self, restriction: Restriction) -> CheckRule:
@@ -205,8 +208,8 @@ class Steps:
                 yield self._make(
                     ("layout", name, writes),
                     (Phase.LAYOUT, self.places[name]),
-                    lambda t=tensor, w=writes: CheckLayout(NEVER, t, t.contiguous, w),
-                    near=lambda name=name: self.facts.presence_reads(name),
+                    partial(CheckLayout, NEVER, tensor, tensor.contiguous, writes),
+                    near=partial(self.facts.presence_reads, name),
                 )
 
     def _placements(self, solver: Solver, point: Point) -> Iterator[Action]:
@@ -218,9 +221,9 @@ class Steps:
                 yield self._make(
                     ("place", tensor.name, id(dtype)),
                     (Phase.PLACE, self.places[tensor.name]),
-                    lambda t=tensor, d=dtype: PlaceHeld(NEVER, t, d),
+                    partial(PlaceHeld, NEVER, tensor, dtype),
                     self.catalogue.names(dtype),
-                    lambda t=tensor: self.facts.presence_reads(t.name),
+                    partial(self.facts.presence_reads, tensor.name),
                 )
 
     # Operands
@@ -261,18 +264,20 @@ class Steps:
         rows = signature.dtype_combos
         names = frozenset(rows[0].dtypes) if rows else frozenset()
         if rows and names <= solver.bound | signature.params.keys():
-            yield self._make(("combos",), (Phase.COMBOS,), lambda: CheckCombos(NEVER, rows), names - set(signature.params))
+            yield self._make(
+                ("combos",),
+                (Phase.COMBOS,),
+                lambda: CheckCombos(NEVER, rows),
+                names - set(signature.params),
+            )
 
     def _early_signs(self, solver: Solver, point: Point) -> Iterator[tuple[Expr, Action]]:
         """Signs of axes that construction knows, of tensors that are certainly present."""
-        signature = self.facts.signature
-        for tensor in (*self.held, *signature.inputs.values(), *signature.outputs.values()):
+        for tensor in self.facts.tensors:
             if self.facts.present(tensor.name, point):
                 yield from self._signs(tensor, solver, point)
 
-    def _late_signs(
-        self, solver: Solver, point: Point, checked: Set[Expr]
-    ) -> Iterator[Action]:
+    def _late_signs(self, solver: Solver, point: Point, checked: Set[Expr]) -> Iterator[Action]:
         """Signs of output axes; an input's axis equals a length, which has no sign."""
         seen = set(checked)
         for output in self.facts.signature.outputs.values():
@@ -289,15 +294,15 @@ class Steps:
             many = isinstance(part, Splice)
             expr = part.value if isinstance(part, Splice) else part
             if solver.known(expr) and not self.scope.is_natural(expr, point):
-                yield expr, self._make(
+                shape = tensor.shape
+                action = self._make(
                     ("sign", tensor.name, place, id(expr)),
                     (Phase.SIGN, self.places[tensor.name], place),
-                    lambda e=expr, m=many: CheckNonNegative(
-                        NEVER, tensor.shape.path, tensor.shape.text, e, m
-                    ),
+                    partial(CheckNonNegative, NEVER, shape.path, shape.text, expr, many),
                     self.catalogue.names(expr),
-                    lambda: self.facts.presence_reads(tensor.name),
+                    partial(self.facts.presence_reads, tensor.name),
                 )
+                yield expr, action
 
     def _early_rules(self, solver: Solver, point: Point) -> Iterator[tuple[int, Action | None]]:
         """Refinements that construction decides, with the action where one is needed."""
@@ -307,9 +312,7 @@ class Steps:
             elif solver.known(expr):
                 yield place, self._rule(place, expr)
 
-    def _late_rules(
-        self, solver: Solver, point: Point, checked: Set[int]
-    ) -> Iterator[Action]:
+    def _late_rules(self, solver: Solver, point: Point, checked: Set[int]) -> Iterator[Action]:
         for place, expr in self._rules(point):
             if place not in checked and expr != Constant(True) and solver.known(expr):
                 yield self._rule(place, expr)
@@ -325,9 +328,9 @@ class Steps:
         return self._make(
             ("rule", place, id(expr)),
             (Phase.REFINE, place),
-            lambda: CheckRule(NEVER, rule, expr, domain=False),
+            partial(CheckRule, NEVER, rule, expr, domain=False),
             self.catalogue.names(expr),
-            lambda: self.facts.reads(rule.node or expr),
+            partial(self.facts.reads, rule.node or expr),
         )
 
     def _buffer(self, point: Point) -> Iterator[Action]:
@@ -337,6 +340,6 @@ class Steps:
                 yield self._make(
                     ("out", name, absent),
                     (Phase.OUT, self.places[name]),
-                    lambda name=name, a=absent: CheckOut(NEVER, name, a),
+                    partial(CheckOut, NEVER, name, absent),
                     near=lambda: (OUT,),
                 )

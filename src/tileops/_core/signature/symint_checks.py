@@ -9,6 +9,7 @@ arms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import cast
 
 from tileops._core.lang.calls import bind
@@ -23,7 +24,6 @@ from tileops._core.lang.nodes import (
     Expr,
     Name,
     Node,
-    Shape,
     Slice,
     Splice,
     Subscript,
@@ -35,7 +35,6 @@ from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint
 from tileops._core.signature.sites import Role, Site
-from tileops._core.spec.model import Declaration
 
 _ORDERINGS = frozenset({"<", "<=", ">", ">="})
 _JUDGED = frozenset({Role.SHAPE, Role.LET, Role.RULE})
@@ -45,33 +44,29 @@ def symint_complaints(analysis: Analysis) -> Iterator[Complaint]:
     """Check 34, for a spec whose class gets a compile boundary."""
     if not analysis.spec.has_boundary:
         return
-    signature = analysis.facts.signature
-    held = {n for n in signature.params if n in analysis.facts.discriminants}
-    presences = {n for n in held if analysis.facts.discriminants[n].source == "held"}
+    held = {name for d in analysis.facts.held for name in analysis.facts.presence_reads(d.name)}
     for site in analysis.sites:
-        if site.role not in _JUDGED or site.node is None:
-            continue
-        owner = site.owner.name if site.owner else None
-        shown = analysis.facts.presence_reads(owner) if owner else ()
-        reads = {*analysis.facts.reads(site.node), *shown, *presences}
+        if site.role in _JUDGED:
+            complaints = partial(_on_branch, analysis, site)
+            yield from analysis.branches.judge(analysis.reads(site) | held, complaints)
 
-        def judge(point: Point, site: Site = site, owner: str | None = owner) -> Iterator[str]:
-            if owner is None or analysis.facts.present(owner, point):
-                symbols = _Symbols(analysis, point)
-                for expr in _expressions(analysis, site, point):
-                    yield from symbols.faults(expr, {})
 
-        for fault in analysis.branches.judge(reads, judge):
+def _on_branch(analysis: Analysis, site: Site, point: Point) -> Iterator[Complaint]:
+    if not analysis.evaluates(site, point):
+        return
+    symbols = _Symbols(analysis, point)
+    for expr in _expressions(analysis, site, point):
+        for fault in symbols.faults(expr, {}):
             yield Complaint(site.path, 34, fault)
 
 
 def _expressions(analysis: Analysis, site: Site, point: Point) -> Iterator[Expr]:
-    if site.role is Role.SHAPE:
-        shape = cast("Declaration[Shape]", site.declaration)
-        for part in analysis.families.parts(shape, point) or ():
+    """What a site evaluates at a point, folded."""
+    if site.shape is not None:
+        for part in analysis.families.parts(site.shape, point) or ():
             yield part.value if isinstance(part, Splice) else part
-    else:
-        yield analysis.facts.fold(cast("Expr", site.node), point)
+    elif site.expr is not None:
+        yield analysis.facts.fold(site.expr, point)
 
 
 class _Symbols:
@@ -119,7 +114,7 @@ class _Symbols:
         """The places in an expression where a symbol would have to select."""
         for what, selector in self._selectors(node):
             if self.has(selector, variables):
-                yield f"{to_text(cast('Expr', node))} {what}, which is a size only the call knows"
+                yield f"{to_text(cast('Expr', node))} cannot be evaluated on SymInt: it {what}"
         if isinstance(node, Each):
             variables = {**variables, node.variable: self.has(node.source, variables)}
         for child in children(node):
@@ -130,25 +125,22 @@ class _Symbols:
         if isinstance(node, Subscript):
             yield f"subscripts by {to_text(node.index)}", node.index
         elif isinstance(node, Slice):
-            for bound in (node.start, node.stop, node.step):
-                if bound is not None:
-                    yield f"slices by {to_text(bound)}", bound
-        elif isinstance(node, Conditional):
-            if not self._is_selectable(node):
-                yield f"chooses by {to_text(node.test)}", node.test
-        elif isinstance(node, Compare):
-            operands = (node.first, *node.rest)
-            if _ORDERINGS & set(node.ops) and any(map(self._is_sequence, operands)):
-                for operand in operands:
-                    yield f"orders {to_text(operand)}", operand
+            bounds = (node.start, node.stop, node.step)
+            yield from ((f"slices by {to_text(b)}", b) for b in bounds if b is not None)
+        elif isinstance(node, Conditional) and not self._is_selectable(node):
+            yield f"chooses by {to_text(node.test)}", node.test
+        elif isinstance(node, Compare) and self._orders_sequences(node):
+            yield from ((f"orders {to_text(o)}", o) for o in (node.first, *node.rest))
         elif isinstance(node, Call):
             yield from _construction_arguments(node)
 
     def _kind(self, expr: Expr) -> Kind:
         return self.analysis.scope.kind(expr, Role.RULE, self.point)
 
-    def _is_sequence(self, expr: Expr) -> bool:
-        return any(isinstance(kind, SeqKind) for kind in alternatives(self._kind(expr)))
+    def _orders_sequences(self, node: Compare) -> bool:
+        kinds = [self._kind(operand) for operand in (node.first, *node.rest)]
+        members = [member for kind in kinds for member in alternatives(kind)]
+        return bool(_ORDERINGS & set(node.ops)) and any(isinstance(m, SeqKind) for m in members)
 
     def _is_selectable(self, node: Conditional) -> bool:
         """Whether both arms are integers, or both are truth values."""

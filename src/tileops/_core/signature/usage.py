@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tileops._core.lang.nodes import Constant, Expr, Name, Node, Splice
+from tileops._core.lang.nodes import Constant, Expr, Name, Shape, Splice
 from tileops._core.lang.walk import walk
 from tileops._core.signature.actions import Catalogue
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.families import Families
-from tileops._core.spec.model import Declaration, Param
+from tileops._core.spec.model import Declaration
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Root:
     """One declaration that a branch uses: its field path, its tree, the names it reads folded."""
 
     path: str
-    node: Node
+    node: Expr | Shape
     names: frozenset[str]
 
 
@@ -54,13 +54,6 @@ class Usages:
         self.catalogue = catalogue
         self.facts = catalogue.facts
         self.families = families
-        signature = self.facts.signature
-        self._tensors = (
-            *(t for t in signature.params.values() if not isinstance(t, Param)),
-            *signature.inputs.values(),
-            *signature.outputs.values(),
-        )
-        self._roots: dict[tuple[object, ...], Root] = {}
         self._mentions: dict[int, frozenset[str]] = {}
 
     def at(self, point: Point) -> Usage:
@@ -80,18 +73,19 @@ class Usages:
             roots,
             {name: lets[name] for name in sorted(lets, key=order.__getitem__)},
             all(
-                tensor.dtype.node is not None and self.families.parts(tensor.shape, point) is not None
-                for tensor in self._tensors
+                tensor.dtype.node is not None
+                and self.families.parts(tensor.shape, point) is not None
+                for tensor in self.facts.tensors
                 if self.facts.present(tensor.name, point)
             ),
         )
 
-    def _lets_of(self, node: Node, names: frozenset[str], point: Point) -> list[str]:
+    def _lets_of(self, node: Expr | Shape, names: frozenset[str], point: Point) -> list[str]:
         """The lets that a used tree reads; one that folded into a constant counts too."""
         lets = self.facts.signature.lets
         mentioned = self._mentions.get(id(node))
         if mentioned is None:
-            found = {n.id for n in walk(node) if isinstance(n, Name)}  # type: ignore[arg-type]
+            found = {n.id for n in walk(node) if isinstance(n, Name)}
             mentioned = self._mentions[id(node)] = frozenset(found & set(lets))
         return [n for n in lets if n in names or (n in mentioned and self._constant(n, point))]
 
@@ -101,16 +95,14 @@ class Usages:
 
     def _roots_at(self, point: Point) -> Iterator[Root]:
         signature = self.facts.signature
-        for tensor in self._tensors:
+        for tensor in self.facts.tensors:
             if self.facts.present(tensor.name, point):
                 yield from self._expression(tensor.dtype, point)
                 yield from self._shape(tensor.shape, point)
         for rule in signature.shape_rules:
             yield from self._expression(rule, point)
-        roofline = self.facts.spec.roofline
-        for formula in (roofline.flops, roofline.bytes) if roofline else ():
-            if formula is not None:
-                yield from self._expression(formula, point)
+        for formula in self.facts.formulas:
+            yield from self._expression(formula, point)
 
     def _expression(self, declaration: Declaration[Expr], point: Point) -> Iterator[Root]:
         if declaration.node is None:
@@ -118,19 +110,12 @@ class Usages:
         folded = self.facts.fold(declaration.node, point)
         if folded != Constant(True):
             names = self.catalogue.names(folded)
-            yield self._root((id(declaration), id(folded)), declaration, names)
+            yield Root(declaration.path, declaration.node, names)
 
-    def _shape(self, declaration: Declaration, point: Point) -> Iterator[Root]:  # type: ignore
+    def _shape(self, declaration: Declaration[Shape], point: Point) -> Iterator[Root]:
         parts = self.families.parts(declaration, point)
-        if parts is None:
+        if parts is None or declaration.node is None:
             return
         values = [part.value if isinstance(part, Splice) else part for part in parts]
         names = frozenset[str]().union(*map(self.catalogue.names, values))
-        yield self._root((id(declaration), *map(id, values)), declaration, names)
-
-    def _root(
-        self, key: tuple[object, ...], declaration: Declaration, names: frozenset[str]
-    ) -> Root:  # type: ignore
-        if key not in self._roots:
-            self._roots[key] = Root(declaration.path, declaration.node, names)
-        return self._roots[key]
+        yield Root(declaration.path, declaration.node, names)

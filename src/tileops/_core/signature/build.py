@@ -157,7 +157,7 @@ class Planner:
         node = formula.node
         if all(map(partial(self._runs, node), self.branches.accepted.points, self.analysis.calls)):
             return (Formula(ALWAYS, node),)
-        folded = self._cases(partial(self.facts.fold, node))
+        folded: Iterator[tuple[Expr, Guard]] = self._cases(partial(self.facts.fold, node))
         return tuple(Formula(guard, expr) for expr, guard in folded)
 
     def _runs(self, formula: Expr, point: Point, called: Called) -> bool:

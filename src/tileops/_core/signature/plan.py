@@ -53,8 +53,7 @@ class Guard:
     def holds(self, point: Mapping[str, Value]) -> bool:
         """Whether the guard holds where the discriminants have these values."""
         return any(
-            all(point[name] in values for name, values in clause.items())
-            for clause in self.clauses
+            all(point[name] in values for name, values in clause.items()) for clause in self.clauses
         )
 
 

@@ -69,7 +69,15 @@ def _param(context: Context, number: int, step: CheckParam) -> None:
 
 @emits(CheckHeld)
 def _held(context: Context, number: int, step: CheckHeld) -> None:
-    _presence(context, number, step.tensor, step.condition, "params")
+    tensor, given = step.tensor, spell("in", step.tensor.name)
+    _presence(context, number, tensor, step.condition, "params")
+    tests = [f"{given}.is_contiguous()"] if tensor.contiguous else []
+    if tensor.on_cpu:
+        tests.append(f"{context.helper('on_cpu')}(({given},))")
+    if tests:
+        present = "" if tensor.optional is False else f"{spell('has', tensor.name)} and "
+        breach = " and ".join(tests)
+        context.reject(number, f"{present}not ({breach})")
 
 
 @emits(CheckPassed)
@@ -168,6 +176,9 @@ def _rank(context: Context, number: int, step: CheckRank) -> None:
     lengths = [f"len({context.lowering.text(splice)})" for splice in step.splices]
     count = " + ".join([*([str(step.axes)] if step.axes or not lengths else []), *lengths])
     relation = "<" if step.open else "!="
+    if any(may_fail(splice, context.names) for splice in step.splices):
+        context.attempt(number, f"count = {count}")
+        count = "count"
     context.reject(number, f"len({spell('size', step.tensor.name)}) {relation} {count}")
 
 

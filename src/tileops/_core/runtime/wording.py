@@ -204,7 +204,7 @@ def _out(step: CheckOut, known: Known, reason: Reason) -> Fault:
         return fault(str(reason))
     shape, dtype = known.output(output.name)
     actual = f"{shown(known.shape('out'))} {known.dtype('out')}"
-    return fault(f"expected {shown(shape)} {dtype}, got {actual}")
+    return fault(f"expected shape {shown(shape)} {dtype}, got {actual}")
 
 
 # Dtypes
@@ -245,7 +245,8 @@ def _combos(step: CheckCombos, known: Known, reason: Reason) -> Fault:
 
 @words(CheckRank)
 def _rank(step: CheckRank, known: Known, reason: Reason) -> Fault:
-    del reason
+    if reason is not None:
+        return _declared(step.tensor.shape, _evaluation(Sequence(step.splices), known, reason))
     count = step.axes + sum(map(known.length, step.splices))
     least = "at least " if step.open else ""
     noun = "axis" if count == 1 else "axes"

@@ -1,0 +1,276 @@
+"""What a call checks, and what its record holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops.errors import OpNotAvailableError, SignatureError, SignatureTypeError
+
+RAGGED = """
+RaggedMeanFwdOp:
+  signature:
+    forall: {B: Dim, N: Dim, D: Dim, T: "DType[float16 | float32]", lens: "Seq[Int]"}
+    params:
+      groups: {type: int, default: 1}
+      cap: {type: "float | None", default: null}
+    inputs:
+      x: {dtype: T, shape: "[N, D]", contiguous: true}
+      starts: {dtype: int32, shape: "[B + 1]", values: "prefix_sum(lens)",
+               requires: ["prefix_offsets(N)"]}
+      sizes: {dtype: int32, shape: "[B]", device: cpu, optional: true, values: "as_tensor(lens)"}
+      weight: {dtype: "promote_int_to_float(T)", shape: "[D // groups]", optional: true}
+    outputs:
+      mean: {dtype: T, shape: "[B, D]"}
+      mask: {dtype: bool, shape: "[N]", nullable: "present(sizes)"}
+    let: {half: "N // 2"}
+    shape_rules: ["D % groups == 0", "not present(cap) or cap.value > 0", "half >= B"]
+"""
+COMBOS = """
+MixFwdOp:
+  signature:
+    forall: {N: Dim, A: "DType[float16 | float32]", B: "DType[float16 | float32]"}
+    params: {out_dtype: {type: "float16 | float32"}}
+    inputs:
+      a: {dtype: A, shape: "[N]"}
+      b: {dtype: B, shape: "[N]"}
+    outputs: {y: {dtype: out_dtype, shape: "[N]"}}
+    dtype_combos:
+    - {A: float16, B: float16, out_dtype: float32}
+    - {A: float32, B: float32, out_dtype: float32}
+"""
+EFFECTS = """
+ScatterFwdOp:
+  signature:
+    forall: {S: Shape, N: Dim, T: "DType[float32]"}
+    params: {in_place: {type: bool, default: false}}
+    inputs:
+      acc: {dtype: T, shape: "[*S]", mutated: in_place}
+      upd: {dtype: T, shape: "[*S]"}
+      tmp: {dtype: T, shape: "[N]", mutated: true, write_only: true, optional: true}
+    outputs:
+      acc_out: {dtype: T, shape: "[*S]", alias: acc}
+"""
+SPLICES = """
+SpliceFwdOp:
+  signature:
+    forall: {A: Shape, B: Shape, N: Dim, T: "DType[float32]"}
+    params: {tail: {type: "tuple[int, ...]"}}
+    inputs:
+      x: {dtype: T, shape: "[*A, N, *tail]"}
+      y: {dtype: T, shape: "[N, *B, *A]"}
+      z: {dtype: T, shape: "[*broadcast(A, B)]"}
+    outputs: {o: {dtype: T, shape: "[*A, *B]"}}
+"""
+
+
+@pytest.fixture
+def ragged(op_for):
+    return op_for(RAGGED, groups=1, cap=None)
+
+
+def ints(*values):
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def test_record(ragged):
+    x, starts = torch.empty(12, 4), ints(0, 3, 7, 12)
+    record = ragged.check(x=x, starts=starts, weight=torch.empty(4))
+    assert dict(record.indices) == {
+        "groups": 1, "cap": None, "T": "float32", "N": 12, "D": 4, "B": 3, "half": 6,
+    }  # fmt: skip
+    assert record.device == torch.device("cpu")
+    assert dict(record.tensors) == {
+        "x": ((12, 4), "float32"),
+        "starts": ((4,), "int32"),
+        "weight": ((4,), "float32"),
+        "mean": ((3, 4), "float32"),
+    }
+    assert record.traffic == (
+        ("x", 1, 0), ("starts", 1, 0), ("sizes", 0, 0), ("weight", 1, 0), ("mean", 0, 1),
+        ("mask", 0, 0),
+    )  # fmt: skip
+    assert (record.written, record.has_out) == ((), False)
+    assert record.metadata["starts"] is starts
+    assert set(record.metadata) == {"starts"}
+    assert record.metadata_values("starts") == [0, 3, 7, 12]
+    assert record.present("weight")
+    assert not record.present("mask")
+    assert record.shape("mean") == (3, 4)
+    assert record.bytes("x") == 12 * 4 * 4
+    assert record.derived_bytes() == 4 * (12 * 4 + 4 + 4 + 3 * 4)
+
+
+def test_record_is_frozen_and_takes_stages_once(ragged):
+    record = ragged.check(x=torch.empty(12, 4), starts=ints(0, 12))
+    with pytest.raises(AttributeError, match="a record is frozen"):
+        record.device = None
+    with pytest.raises(TypeError):
+        record.indices["N"] = 3
+    assert dict(record.stages) == {}
+    record.file_stages({"gate": (record,), "up": ()}, "acme")
+    assert record.stages["gate"] == (record,)
+    with pytest.raises(RuntimeError, match="set once"):
+        record.file_stages({})
+    assert record.stage_calls("gate") == (record,)
+    with pytest.raises(RuntimeError, match="stage up recorded no call; the op was served by acme"):
+        record.stage_calls("up")
+
+
+def test_contents_are_read_late_and_only_where_there_are_any(ragged):
+    starts = ints(0, 12)
+    record = ragged.check(x=torch.empty(12, 4), starts=starts)
+    starts[1] = 11
+    assert record.metadata_values("starts") == [0, 11]
+    with pytest.raises(KeyError, match="x is no metadata tensor of this call; known: starts"):
+        record.metadata_values("x")
+    with pytest.raises(KeyError):
+        record.metadata_values("sizes")
+    meta = ragged.check(
+        x=torch.empty(12, 4, device="meta"), starts=torch.empty(4, device="meta").int()
+    )
+    assert meta.device == torch.device("meta")
+    with pytest.raises(OpNotAvailableError, match="starts is a meta tensor"):
+        meta.metadata_values("starts")
+
+
+def test_calls_of_a_branch_share_what_follows_from_it(ragged):
+    one = ragged.check(x=torch.empty(12, 4), starts=ints(0, 12))
+    two = ragged.check(x=torch.empty(20, 4), starts=ints(0, 12))
+    other = ragged.check(x=torch.empty(20, 4), starts=ints(0, 12), sizes=ints(12))
+    assert one.traffic is two.traffic
+    assert one.branch_key == two.branch_key != other.branch_key
+    assert other.tensors["mask"] == ((20,), "bool")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"x": "rows"}, SignatureTypeError, "inputs.x: expected a tensor, got 'rows' (str)"),
+        ({"starts": None}, SignatureTypeError, "inputs.starts: required, got None"),
+        ({"sizes": 3}, SignatureTypeError, "inputs.sizes: expected a tensor, got 3 (int)"),
+        (
+            {"x": torch.empty(4, 12).t()},
+            SignatureError,
+            'inputs.x.contiguous "true": expected a contiguous tensor, '
+            "got shape (12, 4) with strides (1, 12)",
+        ),
+        (
+            {"sizes": torch.empty(3, device="meta").int()},
+            SignatureError,
+            'inputs.sizes.device "cpu": expected cpu, got meta',
+        ),
+        (
+            {"starts": torch.empty(4, device="meta").int()},
+            SignatureError,
+            "inputs: expected one device, got cpu (x), meta (starts)",
+        ),
+        ({"starts": ints(0, 1).long()}, SignatureError, "expected int32, got int64"),
+        (
+            {"weight": torch.empty(4).half()},
+            SignatureError,
+            'inputs.weight.dtype "promote_int_to_float(T)": expected float32, got float16, '
+            "where T=float32 comes from inputs.x dtype",
+        ),
+        ({"x": torch.empty(12)}, SignatureError, "expected 2 axes, got shape (12,)"),
+        (
+            {"starts": torch.empty(0).int()},
+            SignatureError,
+            'inputs.starts.shape "[B + 1]": axis 0 has length 0, which no integer B >= 0 satisfies',
+        ),
+        (
+            {"weight": torch.empty(5)},
+            SignatureError,
+            'inputs.weight.shape "[D // groups]": axis 0 has length 5, expected 4, '
+            "where D=4 comes from inputs.x axis 1, groups=1 from params.groups",
+        ),
+        (
+            {"x": torch.empty(2, 4)},
+            SignatureError,
+            'shape_rules[2] "half >= B" does not hold: half=1, B=3',
+        ),
+    ],
+)
+def test_calls_that_are_rejected(ragged, change, error, text):
+    given = {"x": torch.empty(12, 4), "starts": ints(0, 3, 7, 12)} | change
+    with pytest.raises(error) as caught:
+        ragged.check(**given)
+    assert type(caught.value) is error
+    assert text in str(caught.value)
+    assert caught.value.phase == "call"
+
+
+def test_an_expression_that_cannot_be_evaluated(op_for):
+    op = op_for(RAGGED, groups=0, cap=None)
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.empty(12, 4), starts=ints(0, 12))
+    assert 'shape_rules[0] "D % groups == 0": D % groups divides by 0 (D=4, groups=0)' in str(
+        caught.value
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.empty(12, 4), starts=ints(0, 12), weight=torch.empty(4))
+    assert 'inputs.weight.shape "[D // groups]": D // groups divides by 0 (D=4, groups=0)' in str(
+        caught.value
+    )
+
+
+def test_combinations(op_for):
+    half, full = torch.empty(3).half(), torch.empty(3)
+    op = op_for(COMBOS, out_dtype=torch.float32)
+    assert op.check(a=half, b=half).tensors["y"] == ((3,), "float32")
+    with pytest.raises(SignatureError) as caught:
+        op.check(a=half, b=full)
+    assert (
+        "MixFwdOp (call): dtype_combos: A=float16, B=float32, out_dtype=float32 is none of the "
+        "combinations of (A, B, out_dtype): float16, float16, float32; float32, float32, float32"
+    ) in str(caught.value)
+
+
+def test_written_inputs(op_for):
+    given = {"acc": torch.zeros(3, 1).expand(3, 2), "upd": torch.zeros(3, 2)}
+    out_of_place, in_place = op_for(EFFECTS, in_place=False), op_for(EFFECTS, in_place=True)
+    record = out_of_place.check(**given)
+    assert record.written == ()
+    assert record.traffic == (("acc", 1, 0), ("upd", 1, 0), ("tmp", 0, 0), ("acc_out", 0, 1))
+    with pytest.raises(SignatureError) as caught:
+        in_place.check(**given)
+    assert (
+        'inputs.acc.mutated "in_place": is written but overlaps itself, '
+        "got shape (3, 2) with strides (1, 0)"
+    ) in str(caught.value)
+    record = in_place.check(**given | {"acc": torch.zeros(3, 2), "tmp": torch.zeros(4)})
+    assert record.written == ("acc", "tmp")
+    assert record.traffic == (("acc", 1, 1), ("upd", 1, 0), ("tmp", 0, 1), ("acc_out", 0, 0))
+    assert record.allocated == frozenset()
+    with pytest.raises(SignatureError, match=r'inputs.tmp.mutated "true": is written but overlaps'):
+        out_of_place.check(**given, tmp=torch.zeros(1).expand(4))
+
+
+def test_the_effect_branch_is_known_before_the_check(op_for):
+    op = op_for(EFFECTS, in_place=True)
+    branch = op.plan.effect_branch(op, {"tmp": True})
+    assert (branch.writes, branch.has_out, branch.emits) == (("acc", "tmp"), False, ("acc_out",))
+    assert op.plan.effect_branch(op, {"tmp": False}).writes == ("acc",)
+    assert {b.writes for b in op.plan.effects} == {(), ("acc",), ("tmp",), ("acc", "tmp")}
+
+
+def test_runs_of_axes(op_for):
+    op = op_for(SPLICES, tail=(5,))
+    record = op.check(x=torch.empty(2, 3, 4, 5), y=torch.empty(4, 1, 2, 3), z=torch.empty(2, 3))
+    assert (record.indices["A"], record.indices["B"]) == ((2, 3), (1,))
+    assert record.shape("o") == (2, 3, 1)
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.empty(2, 3, 4, 5), y=torch.empty(4, 1, 2, 2), z=torch.empty(2, 3))
+    assert (
+        'inputs.y.shape "[N, *B, *A]": axes 2 to 3 have lengths (2, 2), expected (2, 3), '
+        "where A=(2, 3) comes from inputs.x axes 0 to 1"
+    ) in str(caught.value)
+    with pytest.raises(SignatureError, match=r"expected at least 3 axes, got shape \(4, 1\)"):
+        op.check(x=torch.empty(2, 3, 4, 5), y=torch.empty(4, 1), z=torch.empty(2, 3))
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.empty(2, 3, 4, 5), y=torch.empty(4, 7, 2, 3), z=torch.empty(2, 3))
+    assert (
+        'inputs.z.shape "[*broadcast(A, B)]": broadcast: sizes 3 and 7 do not agree '
+        "(A=(2, 3), B=(7,))"
+    ) in str(caught.value)

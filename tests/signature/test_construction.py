@@ -1,0 +1,238 @@
+"""What a construction checks: parameters, algebraic values, construction-time tensors."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import pickle
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from tileops.errors import SignatureError, SignatureTypeError
+
+
+class Order(enum.Enum):
+    ROW = "row"
+    COL = "col"
+
+
+@dataclass(frozen=True)
+class Dense:
+    cols: int
+    kind: str = "dense"
+
+
+@dataclass(frozen=True)
+class Tiled:
+    tile: int
+    order: Order = Order.ROW
+    padded: bool = False
+    kind: str = "tiled"
+
+
+STORE = f"""
+StoreFwdOp:
+  signature:
+    forall: {{R: Dim, T: "DType[float32]"}}
+    params:
+      store: {{type: RowStore}}
+      mode: {{type: "'fast' | 'exact' | None", default: null}}
+      out_dtype: {{type: "float16 | float32 | None", default: null}}
+      sizes: {{type: "list[int] | tuple[int, ...]", default: [1]}}
+    inputs: {{x: {{dtype: T, shape: "Rows[store, R]"}}}}
+    outputs: {{y: {{dtype: "coalesce_dtype(out_dtype, T)", shape: "[R]"}}}}
+    types:
+      Rows:
+        params: {{store: RowStore, R: Dim}}
+        match: store
+        cases:
+        - {{when: {{dense: _}}, is: "[R, store.cols]"}}
+        - {{when: {{tiled: {{padded: true}}}}, is: "[R, store.tile, 2]"}}
+        - {{when: {{tiled: {{padded: false}}}}, is: "[R, store.tile]"}}
+    shape_rules: ["sum(sizes) > 0", "not present(mode) or mode.value == 'fast'"]
+adts:
+  RowStore:
+    sum:
+      dense: {{python: {__name__}.Dense, fields: {{cols: Dim}}}}
+      tiled:
+        python: {__name__}.Tiled
+        fields:
+          tile: Dim
+          order: {{type: "'row' | 'col'", python: {__name__}.Order}}
+          padded: Bool
+        invariant: "tile > 0 and (order == 'row' or not padded)"
+"""
+HELD = """
+RopeFwdOp:
+  signature:
+    forall: {N: Dim, P: Dim, T: "DType[float16 | float32]"}
+    params:
+      factors: {dtype: T, shape: "[2 * P]"}
+      cap: {type: int, default: 8}
+      table: {dtype: int32, shape: "[P]", optional: true, contiguous: true, device: cpu}
+      extra: {dtype: int32, shape: "[P]", optional: "cap > 4 and wide"}
+      wide: {type: bool, default: false}
+    inputs: {x: {dtype: T, shape: "[N, P]"}}
+    outputs: {y: {dtype: T, shape: "[N, P]"}}
+    let: {half: "P // 2"}
+    shape_rules: ["half > 0", "P <= cap", "not wide or present(table)"]
+""".replace("cap > 4 and wide", "wide")
+
+
+@pytest.fixture
+def store(plan_for, construct):
+    plan = plan_for(STORE)
+    defaults = {"mode": None, "out_dtype": None, "sizes": [1]}
+    return lambda **values: construct(plan, **{"store": Dense(3), **defaults, **values})
+
+
+@pytest.fixture
+def rope(plan_for, construct):
+    plan = plan_for(HELD)
+    defaults = {"cap": 8, "table": None, "extra": None, "wide": False}
+    return lambda **values: construct(plan, **{"factors": torch.ones(8), **defaults, **values})
+
+
+def test_values_are_converted_for_expressions_and_kept_on_the_instance(store):
+    class Mode(enum.Enum):
+        FAST = "fast"
+
+    op = store(mode=Mode.FAST, out_dtype=torch.float16, sizes=(1, 2))
+    assert op._construction_indices.parameters["mode"] == "fast"
+    assert op._construction_indices.parameters["out_dtype"] == "float16"
+    assert op.mode is Mode.FAST
+    record = op.check(x=torch.empty(2, 3))
+    assert record.tensors["y"] == ((2,), "float16")
+
+
+def test_a_parameter_that_is_not_stored(plan_for, construct, first_line):
+    plan = plan_for(STORE)
+    assert first_line(lambda: construct(plan)) == (
+        "StoreFwdOp (construction): params.store: "
+        "not stored: assign self.store before super().__init__()"
+    )
+    with pytest.raises(SignatureTypeError):
+        construct(plan)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "fault"),
+    [
+        ({"mode": "slow"}, SignatureError, "expected one of 'exact', 'fast' or None, got 'slow'"),
+        ({"mode": 3}, SignatureTypeError, "expected one of 'exact', 'fast' or None, got 3 (int)"),
+        ({"out_dtype": torch.int8}, SignatureError, "got int8"),
+        ({"out_dtype": "float16"}, SignatureTypeError, "got 'float16' (str)"),
+        ({"sizes": [1.5]}, SignatureTypeError, "got [1.5] (list)"),
+        ({"sizes": 3}, SignatureTypeError, "got 3 (int)"),
+        ({"store": 3}, SignatureTypeError, "expected a RowStore, got 3 (int)"),
+        ({"store": Dense(3, kind="tiled")}, SignatureError, "expected a RowStore, got Dense("),
+        ({"store": Dense(-1)}, SignatureError, "expected Dim for dense.cols, got -1"),
+        ({"store": Tiled(4, Order.ROW, 1)}, SignatureError, "expected Bool for tiled.padded"),
+    ],
+)
+def test_values_that_no_type_admits(store, values, error, fault):
+    with pytest.raises(error) as caught:
+        store(**values)
+    assert type(caught.value) is error
+    assert fault in str(caught.value)
+    assert caught.value.declaration.startswith(f"params.{next(iter(values))}.type")
+    assert caught.value.phase == "construction"
+
+
+def test_an_invariant(store, first_line):
+    assert first_line(lambda: store(store=Tiled(4, Order.COL, padded=True))) == (
+        "StoreFwdOp (construction): adts.RowStore.tiled.invariant "
+        "\"tile > 0 and (order == 'row' or not padded)\" does not hold: "
+        "store.tile=4, store.order='col', store.padded=True"
+    )
+
+
+def test_the_branch_of_an_algebraic_value(store):
+    x = torch.empty(2, 4)
+    assert store(store=Tiled(4)).check(x=x).branch_key[0] == (
+        "tiled",
+        (("order", "row"), ("padded", False)),
+    )
+    with pytest.raises(SignatureError, match="expected 3 axes"):
+        store(store=Tiled(4, padded=True)).check(x=x)
+    with pytest.raises(SignatureError, match="axis 1 has length 4, expected 3"):
+        store().check(x=x)
+
+
+def test_refinements_that_construction_decides(store):
+    with pytest.raises(SignatureError, match=r'"sum\(sizes\) > 0" does not hold: sizes=\[\]'):
+        store(sizes=[])
+    with pytest.raises(SignatureError, match="does not hold: mode='exact', mode is present"):
+        store(mode="exact")
+
+
+def test_construction_time_tensors_solve_indices(rope):
+    op = rope()
+    assert dict(op._construction_indices) == {"T": "float32", "P": 4, "half": 2}
+    assert op._construction_indices == {"T": "float32", "P": 4, "half": 2}
+    with pytest.raises(TypeError):
+        op._construction_indices["P"] = 5
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.empty(3, 5))
+    assert "expected 4, where P=4 comes from params.factors axis 0" in str(caught.value)
+    assert "bound so far: T=float32 from params.factors dtype; P=4 from params.factors axis 0; " in (
+        str(caught.value)
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "text"),
+    [
+        ({"factors": None}, SignatureTypeError, "params.factors: required, got None"),
+        ({"factors": [1.0]}, SignatureTypeError, "params.factors: expected a tensor, got [1.0]"),
+        ({"factors": torch.ones(7)}, SignatureError, "no integer P >= 0 satisfies"),
+        ({"factors": torch.ones(8, 1)}, SignatureError, "expected 1 axis, got shape (8, 1)"),
+        ({"factors": torch.ones(8).int()}, SignatureError, "int32 is not in T = float16 | float32"),
+        ({"table": torch.ones(4)}, SignatureError, "expected int32, got float32"),
+        ({"table": torch.ones(3).int()}, SignatureError, "axis 0 has length 3, expected 4"),
+        (
+            {"table": torch.ones(8).int()[::2]},
+            SignatureError,
+            'params.table.contiguous "true": expected a contiguous tensor, '
+            "got shape (4,) with strides (2,)",
+        ),
+        (
+            {"table": torch.ones(4, device="meta").int()},
+            SignatureError,
+            'params.table.device "cpu": expected cpu, got meta',
+        ),
+        (
+            {"extra": torch.ones(4).int()},
+            SignatureError,
+            'params.extra.optional "wide": extra was passed (shape (4,)) but wide=False',
+        ),
+        (
+            {"wide": True, "table": torch.ones(4).int()},
+            SignatureError,
+            'params.extra.optional "wide": extra was not passed but wide=True',
+        ),
+        (
+            {"wide": True, "extra": torch.ones(4).int()},
+            SignatureError,
+            "does not hold: wide=True, table is absent",
+        ),
+        ({"factors": torch.ones(2)}, SignatureError, '"half > 0" does not hold: half=0'),
+        ({"cap": 3}, SignatureError, '"P <= cap" does not hold: P=4, cap=3'),
+    ],
+)
+def test_construction_time_tensors_that_are_rejected(rope, values, error, text):
+    with pytest.raises(error) as caught:
+        rope(**values)
+    assert type(caught.value) is error
+    assert text in str(caught.value)
+    assert "RopeFwdOp (construction): " in str(caught.value)
+
+
+def test_solved_values_survive_copies(rope):
+    solved = rope()._construction_indices
+    for copied in (copy.deepcopy(solved), pickle.loads(pickle.dumps(solved))):
+        assert copied == solved
+        assert copied.parameters == solved.parameters
+    assert repr(solved) == repr(dict(solved))

@@ -11,7 +11,7 @@ from tileops._core.lang.kind_text import parse_field_kind
 from tileops._core.lang.kinds import BOOL, EnumKind, Kind
 from tileops._core.lang.nodes import Expr
 from tileops._core.lang.positions import Position
-from tileops._core.spec.declarations import expression
+from tileops._core.spec.declarations import expression, missing
 from tileops._core.spec.entries import Entry, Reading, section
 from tileops._core.spec.model import (
     Adt,
@@ -94,7 +94,7 @@ class _AdtReader:
     def _python(self, owner: Entry, entry: Entry | None) -> str:
         """The dotted name of a class."""
         if entry is None:
-            self.reading.error(12, owner.join("python"), "required field is missing")
+            missing(owner, "python", 12)
             return ""
         if not is_dotted(entry.value, 2):
             entry.expected(12, "the dotted name of a class")

@@ -148,9 +148,7 @@ def _parsed(data: bytes, source: Source) -> Content:
     return _sorted_out(document.root, source, repeated)
 
 
-def _sorted_out(
-    root: Node, source: Source, repeated: Iterable[tuple[str, Problem]]
-) -> Content:
+def _sorted_out(root: Node, source: Source, repeated: Iterable[tuple[str, Problem]]) -> Content:
     """Top-level keys told apart."""
     problems = [found for _, found in repeated]
     by_spec: dict[str, tuple[Finding, ...]] = {}

@@ -61,7 +61,8 @@ def shape(entry: Entry, form: int) -> Declaration[Shape]:
 
 
 def missing(owner: Entry, key: str, check: int) -> Declaration[Any]:
-    """Stands for a required text that is absent, which is a fault."""
+    """Stands for a required text that is absent: a fault, unless its owner is one already."""
     path = owner.join(key)
-    owner.reading.error(check, path, "required field is missing")
+    if isinstance(owner.value, dict):
+        owner.reading.error(check, path, "required field is missing")
     return Declaration(path, "", None, owner.location)

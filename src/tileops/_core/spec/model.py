@@ -241,6 +241,17 @@ class Adt:
     location: Location
 
 
+def adt_fields(adts: Mapping[str, Adt]) -> dict[str, dict[str, dict[str, Kind]]]:
+    """The field kinds of each constructor of each ADT."""
+    return {
+        name: {
+            ctor.name: {item.name: item.kind for item in ctor.fields.values() if item.kind}
+            for ctor in adt.constructors.values()
+        }
+        for name, adt in adts.items()
+    }
+
+
 @dataclass(frozen=True)
 class AdtTable:
     """Every ADT that specs may name.
@@ -257,17 +268,6 @@ class AdtTable:
     def names(self) -> frozenset[str]:
         """Names that are declared, readable or not."""
         return frozenset(self.known) | frozenset(self.faults)
-
-    @property
-    def fields(self) -> dict[str, dict[str, dict[str, Kind]]]:
-        """The field kinds of each constructor of each readable ADT."""
-        return {
-            name: {
-                ctor.name: {item.name: item.kind for item in ctor.fields.values() if item.kind}
-                for ctor in adt.constructors.values()
-            }
-            for name, adt in self.known.items()
-        }
 
     def joined(self, other: AdtTable) -> AdtTable:
         """Both tables; their names are distinct."""

@@ -88,17 +88,11 @@ def _read_case(entry: Entry, components: int | None, readable: bool) -> FamilyCa
     """One case; `components` is None when `match` is a single expression."""
     fields = entry.fields(18, ("when", "is"), "a case")
     patterns: tuple[Pattern, ...] | None = None
-    if not isinstance(entry.value, dict):
-        pass
-    elif "when" not in fields:
+    if "when" not in fields:
         missing(entry, "when", 18)
     elif readable:
         patterns = _read_when(fields["when"], components)
-    body = shape(fields["is"], 18) if "is" in fields else None
-    if body is None and isinstance(entry.value, dict):
-        body = missing(entry, "is", 18)
-    elif body is None:
-        body = Declaration(entry.join("is"), "", None, entry.location)
+    body = shape(fields["is"], 18) if "is" in fields else missing(entry, "is", 18)
     return FamilyCase(patterns, body, entry.location)
 
 

@@ -9,7 +9,7 @@ from tileops._core.lang.members import AdtMember, ObjectMember, Refused
 from tileops._core.lang.param_types import ParamType, parse_param_type
 from tileops._core.spec.declarations import declare, missing
 from tileops._core.spec.entries import Entry, Reading
-from tileops._core.spec.model import AdtTable, Declaration, Param, TensorInput
+from tileops._core.spec.model import AdtTable, Declaration, Param, TensorInput, adt_fields
 from tileops._core.spec.read_tensors import read_input
 from tileops._core.spec.yaml12 import plain
 
@@ -68,9 +68,7 @@ def _read_param(name: str, entry: Entry, adts: AdtTable) -> Param:
 
 def _read_type(owner: Entry, entry: Entry | None, adts: AdtTable) -> Declaration[ParamType]:
     if entry is None:
-        if isinstance(owner.value, dict):
-            return missing(owner, "type", 10)
-        return Declaration(owner.join("type"), "", None, owner.location)
+        return missing(owner, "type", 10)
     declared = declare(entry, lambda text: parse_param_type(text, adts.names), 10, parse_check=10)
     if declared.node is None:
         return declared
@@ -87,7 +85,7 @@ def _read_default(entry: Entry, kind: ParamType | None, adts: AdtTable) -> Any:
     value = plain(entry.node)
     if kind is None:
         return value
-    verdict = kind.from_yaml(value, adts.fields)
+    verdict = kind.from_yaml(value, adt_fields(adts.known))
     if isinstance(verdict, Refused):
         entry.error(10, verdict.reason)
         return value

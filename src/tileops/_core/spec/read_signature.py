@@ -17,7 +17,6 @@ from tileops._core.spec.model import (
     Param,
     Signature,
     TensorInput,
-    TensorOutput,
 )
 from tileops._core.spec.names import name_fault
 from tileops._core.spec.read_families import read_families
@@ -44,7 +43,8 @@ def read_signature(entry: Entry | None, reading: Reading, adts: AdtTable) -> Sig
     """Read the section; an absent or unreadable one gives an empty signature."""
     found = _sections(entry)
     named = {key: found[key].mapping(8) if key in found else {} for key in NAMED}
-    _check_names(named, reading)
+    outputs_written = bool(named["outputs"])
+    named = _distinct(named)
     inputs = {name: read_input(item, "input") for name, item in named["inputs"].items()}
     outputs = {name: read_output(item) for name, item in named["outputs"].items()}
     forall = {name: _read_index(name, item) for name, item in named["forall"].items()}
@@ -52,8 +52,8 @@ def read_signature(entry: Entry | None, reading: Reading, adts: AdtTable) -> Sig
     check_param_order(params, reading)
     check_input_order(inputs, reading)
     check_effects(inputs, outputs, reading)
-    if entry is not None:
-        _check_results(entry, inputs, outputs)
+    if entry is not None and not outputs_written:
+        _check_results(entry, inputs)
     return Signature(
         forall=forall,
         params=params,
@@ -85,24 +85,27 @@ def _sections(entry: Entry | None) -> dict[str, Entry]:
     return found
 
 
-def _check_names(named: Mapping[str, Mapping[str, Entry]], reading: Reading) -> None:
-    """Names are admissible and pairwise distinct over all sections."""
+def _distinct(named: Mapping[str, Mapping[str, Entry]]) -> dict[str, dict[str, Entry]]:
+    """The sections with names that are admissible; of two equal names the first is kept."""
     owners: dict[str, str] = {}
+    kept: dict[str, dict[str, Entry]] = {key: {} for key in NAMED}
     for key in NAMED:
         for name, entry in named[key].items():
             fault = name_fault(name)
-            if fault is None and name in owners:
+            if name in owners:
                 fault = f"{name!r} is already {_WHAT[owners[name]]}"
+            else:
+                kept[key][name] = entry
             if fault is not None:
-                entry.reading.error(8, entry.path, fault)
+                entry.error(8, fault)
             owners.setdefault(name, key)
+    return kept
 
 
-def _check_results(
-    entry: Entry, inputs: Mapping[str, TensorInput], outputs: Mapping[str, TensorOutput]
-) -> None:
-    unread = ("signature.outputs", "signature.inputs")
-    if outputs or any(map(entry.reading.is_unknown, (entry.path, *unread))):
+def _check_results(entry: Entry, inputs: Mapping[str, TensorInput]) -> None:
+    """A spec without outputs writes an input."""
+    unread = (entry.path, "signature.outputs", "signature.inputs")
+    if any(map(entry.reading.is_unknown, unread)):
         return
     if all(tensor.mutated is False for tensor in inputs.values()):
         entry.error(7, "nothing is returned and no input is mutated")

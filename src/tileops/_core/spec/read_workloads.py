@@ -66,7 +66,8 @@ def _read_values(cells: dict[str, Entry], signature: Signature) -> dict[str, Any
 def _reject(name: str, cell: Entry, signature: Signature, known: tuple[str, ...]) -> None:
     """A key that no row may give, unless a section that may have declared it is unreadable."""
     sections = ("signature", "signature.forall", "signature.params")
-    if any(map(cell.reading.is_unknown, sections)):
+    owners = (f"{section}.{name}" for section in sections)
+    if any(map(cell.reading.is_unknown, (*sections, *owners))):
         return
     if name in signature.forall:
         reason = "a DType index is given in `dtype_cases`"

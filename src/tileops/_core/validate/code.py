@@ -1,0 +1,274 @@
+"""Code against its spec: the class, its constructor, its `forward`, what it holds (45 to 51).
+
+Classes and functions are found by name, in the tree as in a pack; whatever their modules raise
+while they are imported becomes a finding.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tileops
+from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
+from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
+from tileops._core.validate.operators import check_operators
+from tileops._core.workload.arguments import resolve
+
+_ANNOTATIONS = {int, float, bool, str, "int", "float", "bool", "str"}
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def check_code(spec: OpSpec) -> Iterator[Finding]:
+    """Findings about the code of an implemented spec."""
+    yield from _check_named_objects(spec)
+    found = find_class(spec)
+    if isinstance(found, str):
+        yield _error(spec, 45, "", found)
+        return
+    yield from _check_listed(spec)
+    yield from _check_init(spec, found)
+    yield from _check_forward(spec, found)
+    yield from _check_composition(spec, found)
+    yield from check_operators(spec, found)
+
+
+def find_class(spec: OpSpec) -> type[Any] | str:
+    """The class of a spec, or why there is none."""
+    try:
+        if spec.in_tree:
+            module = importlib.import_module(f"tileops.{spec.family}")
+            found = getattr(module, spec.name, None)
+            place = f"tileops.{spec.family}"
+        else:
+            if spec.home is not None:
+                importlib.import_module(f"{spec.home}.ops")
+            found = _subclasses(tileops.Op).get(spec.name)
+            place = f"{spec.home}.ops" if spec.home else "the classes defined so far"
+    except Exception as error:
+        return f"the class cannot be imported: {type(error).__name__}: {error}"
+    if found is None:
+        return f"no class {spec.name} in {place}"
+    if not isinstance(found, type) or not issubclass(found, tileops.Op):
+        return f"{spec.name} of {place} is not a subclass of Op"
+    if found.__name__ != spec.name:
+        return f"the class is called {found.__name__!r}"
+    return found
+
+
+def _subclasses(base: type[Any]) -> dict[str, type[Any]]:
+    """All classes below `base` by name; of several, the last defined."""
+    found: dict[str, type[Any]] = {}
+    for cls in base.__subclasses__():
+        found |= {cls.__name__: cls} | _subclasses(cls)
+    return found
+
+
+def _error(spec: OpSpec, check: int, path: str, message: str) -> Finding:
+    return Finding(spec.name, path, "error", f"[V{check}] {message}")
+
+
+def _check_listed(spec: OpSpec) -> Iterator[Finding]:
+    if spec.in_tree:
+        listed = getattr(importlib.import_module(f"tileops.{spec.family}"), "__all__", ())
+        if spec.name not in listed:
+            yield _error(spec, 46, "status", f"not in tileops.{spec.family}.__all__")
+
+
+def check_families(families: Mapping[str, Mapping[str, str | None]]) -> Iterator[Finding]:
+    """`__all__` of each family names implemented specs only.
+
+    Args:
+        families: for each family the status of its in-tree specs.
+    """
+    for family, statuses in families.items():
+        try:
+            listed = getattr(importlib.import_module(f"tileops.{family}"), "__all__", ())
+        except Exception as error:
+            reason = f"[V46] cannot be imported: {type(error).__name__}: {error}"
+            yield Finding(f"tileops.{family}", "", "error", reason)
+            continue
+        for name in listed:
+            if name not in statuses:
+                reason = f"[V46] {name} is listed, but the family has no such spec"
+                yield Finding(f"tileops.{family}", "__all__", "error", reason)
+            elif statuses[name] != "implemented":
+                reason = f"[V46] listed in tileops.{family}.__all__, but not implemented"
+                yield Finding(name, "status", "error", reason)
+
+
+# __init__
+
+
+def _check_init(spec: OpSpec, cls: Any) -> Iterator[Finding]:
+    taken = _parameters(cls.__init__)
+    injected = set(getattr(cls, "injected_parameters", ()))
+    yield from _refuse_variadic(spec, 47, "signature.params", "__init__", taken)
+    target = taken.pop("target", None)
+    if target is None or target.kind is not inspect.Parameter.KEYWORD_ONLY or target.default:
+        yield _error(spec, 47, "signature.params", "__init__ takes no keyword-only target=None")
+    ours = spec.signature.params
+    extra = [name for name in taken if name not in ours and name not in injected]
+    if extra:
+        reason = f"__init__ takes {extra[0]!r}, which is no parameter; see injected_parameters"
+        yield _error(spec, 47, "signature.params", reason)
+    theirs = [name for name in taken if name in ours]
+    if theirs != list(ours):
+        reason = f"expected __init__ to take {_listed(ours)}, it takes {_listed(theirs)}"
+        yield _error(spec, 47, "signature.params", reason)
+    for name in theirs:
+        yield from _check_init_parameter(spec, name, ours[name], taken[name])
+
+
+def _check_init_parameter(
+    spec: OpSpec, name: str, ours: Param | TensorInput, theirs: inspect.Parameter
+) -> Iterator[Finding]:
+    path = f"signature.params.{name}"
+    kw_only = theirs.kind is inspect.Parameter.KEYWORD_ONLY
+    if kw_only != ours.kw_only:
+        word = "keyword-only" if kw_only else "positional"
+        yield _error(spec, 47, f"{path}.kw_only", f"in __init__ it is {word}")
+    has_default = theirs.default is not inspect.Parameter.empty
+    declared = ours.optional is not False if isinstance(ours, TensorInput) else ours.has_default
+    if has_default != declared:
+        word = f"the default {theirs.default!r}" if has_default else "no default"
+        yield _error(spec, 47, f"{path}.default", f"in __init__ it has {word}")
+    elif has_default and not _same_default(ours, theirs.default):
+        wanted = None if isinstance(ours, TensorInput) else ours.default
+        reason = f"the spec has {wanted!r}, __init__ has {theirs.default!r}"
+        yield _error(spec, 47, f"{path}.default", reason)
+
+
+def _same_default(ours: Param | TensorInput, value: object) -> bool:
+    """Whether a Python default is the declared one, in the form that expressions see."""
+    if isinstance(ours, TensorInput):
+        return value is None
+    if ours.type.node is None:
+        return True
+    verdict = ours.type.node.accept(value, ImportedClasses())
+    seen = verdict.value if isinstance(verdict, Accepted) else value
+    if isinstance(seen, tuple | list) and isinstance(ours.default, tuple | list):
+        return list(seen) == list(ours.default)
+    if isinstance(seen, bool) is not isinstance(ours.default, bool):
+        return False
+    return seen == ours.default or (seen != seen and ours.default != ours.default)
+
+
+# forward
+
+
+def _check_forward(spec: OpSpec, cls: type) -> Iterator[Finding]:
+    taken = _parameters(getattr(cls, "forward", None))
+    wanted = dict(spec.signature.inputs)
+    buffered = any(output.buffered for output in spec.signature.outputs.values())
+    names = [*wanted, *(["out"] if buffered else [])]
+    yield from _refuse_variadic(spec, 48, "signature.inputs", "forward", taken)
+    theirs = list(taken)[: len(names)]
+    if theirs != names:
+        reason = f"expected forward to begin with {_listed(names)}, it has {_listed(theirs)}"
+        yield _error(spec, 48, "signature.inputs", reason)
+        return
+    for name in names:
+        yield from _check_forward_input(spec, name, taken[name])
+    for name, parameter in list(taken.items())[len(names) :]:
+        if parameter.kind in _VARIADIC:
+            continue
+        if spec.has_boundary and parameter.annotation not in _ANNOTATIONS:
+            reason = f"forward's {name!r} is annotated int, float, bool or str"
+            yield _error(spec, 48, "signature.inputs", reason)
+
+
+def _check_forward_input(spec: OpSpec, name: str, theirs: inspect.Parameter) -> Iterator[Finding]:
+    tensor = spec.signature.inputs.get(name)
+    path = f"signature.inputs.{name}" if tensor else "signature.outputs"
+    may_lack = tensor is None or tensor.optional is not False
+    if theirs.kind not in _POSITIONAL:
+        yield _error(spec, 48, path, f"forward takes {name!r} by keyword only")
+    if may_lack and theirs.default is not None:
+        yield _error(spec, 48, path, f"forward's {name!r} has the default None")
+    elif not may_lack and theirs.default is not inspect.Parameter.empty:
+        yield _error(spec, 48, path, f"forward's {name!r} has no default")
+
+
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    """The parameters of a method but the first."""
+    if function is None:
+        return {}
+    return dict(list(inspect.signature(function).parameters.items())[1:])
+
+
+def _refuse_variadic(
+    spec: OpSpec, check: int, path: str, method: str, taken: dict[str, inspect.Parameter]
+) -> Iterator[Finding]:
+    for name in [name for name, p in taken.items() if p.kind in _VARIADIC]:
+        stars = "*" if taken.pop(name).kind is inspect.Parameter.VAR_POSITIONAL else "**"
+        yield _error(spec, check, path, f"{method} takes {stars}{name}; name every parameter")
+
+
+# composition
+
+
+def _check_composition(spec: OpSpec, cls: Any) -> Iterator[Finding]:
+    delegates = {name: kind.__name__ for name, kind in dict(cls.delegate_types).items()}
+    stages = spec.composition or ()
+    declared = {stage.name: stage.op for stage in stages if stage.op is not None}
+    if list(declared.items()) != list(delegates.items()):
+        path = "composition.stages" if spec.composition is not None else "composition"
+        reason = f"the spec's op stages are {declared}, delegate_types are {delegates}"
+        yield _error(spec, 49, path, reason)
+    if spec.composition is None:
+        return
+    keys = set(cls.kernel_types)
+    for number, stage in enumerate(stages):
+        if stage.kernel is not None and stage.kernel not in keys:
+            reason = f"{stage.kernel!r} is no key of kernel_types"
+            yield _error(spec, 49, f"composition.stages[{number}].kernel", reason)
+    for key in sorted(keys - {stage.kernel for stage in stages}):
+        yield _error(spec, 49, "composition.stages", f"no stage names the kernel type {key!r}")
+
+
+# named objects
+
+
+def _check_named_objects(spec: OpSpec) -> Iterator[Finding]:
+    if spec.roofline is not None and spec.roofline.func is not None:
+        reason = _unusable(spec.roofline.func, is_function=True)
+        if reason and "roofline.func" not in spec.unknown:
+            yield _error(spec, 51, "roofline.func", reason)
+    for name, param in spec.signature.params.items():
+        for adt in _adts_of(spec, param):
+            for constructor in adt.constructors.values():
+                reason = _unusable(constructor.python, is_function=False)
+                if reason:
+                    yield _error(spec, 51, f"signature.params.{name}.type", reason)
+
+
+def _adts_of(spec: OpSpec, param: Param | TensorInput) -> Iterator[Adt]:
+    if isinstance(param, Param) and param.type.node is not None:
+        for member in param.type.node.members:
+            if isinstance(member, AdtMember) and member.name in spec.adts:
+                yield spec.adts[member.name]
+
+
+def _unusable(path: str, *, is_function: bool) -> str | None:
+    """Why a dotted name does not give a class, or a function of one argument."""
+    try:
+        found = resolve(path)
+    except Exception as error:
+        return f"{path} cannot be resolved: {type(error).__name__}: {error}"
+    if not is_function:
+        return None if isinstance(found, type) else f"{path} is not a class"
+    if not callable(found):
+        return f"{path} is not callable"
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        return f"{path} does not take the call alone: {error}"
+    return None
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,126 @@
+"""Every check on every spec, in one report; holds no check of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tileops._core.signature.analysis import Analysis
+from tileops._core.signature.check import complaints
+from tileops._core.signature.findings import findings
+from tileops._core.spec.content import Content, Problem, problem
+from tileops._core.spec.manifest import Manifest
+from tileops._core.spec.model import Finding, OpSpec
+from tileops._core.spec.registry import SpecSource, content_of, manifest
+from tileops._core.validate.advisories import check_advisories
+from tileops._core.validate.cases import check_cases
+from tileops._core.validate.code import check_code
+from tileops._core.validate.gate import Gate
+from tileops._core.validate.references import check_references
+from tileops._core.validate.report import Report, in_document_order
+from tileops.errors import ManifestError
+
+
+def validate(
+    names: str | Iterable[str] | None = None,
+    source: SpecSource | None = None,
+    *,
+    caller: str,
+    branch_limit: int,
+) -> Report:
+    """Check specs.
+
+    Args:
+        names: which specs; all by default.
+        source: a path or a mapping as `register` takes it, checked on top of what is loaded
+            without being registered; only its specs are reported.
+        caller: name of the module that asks, whose package a file may name.
+        branch_limit: number of branches above which a spec gets an advisory.
+
+    Raises:
+        ManifestError: a name is unknown, or not in the source.
+    """
+    known = manifest()
+    available: Iterable[str] = known.names
+    problems = [*known.problems, *_type_problems(known)]
+    if source is not None:
+        content = content_of(source, caller)
+        known, problems = _on_top(known, content)
+        available = content.specs
+    chosen = _chosen(names, known, available)
+    if names is not None:
+        files = {spec.origin for name in chosen if (spec := known.lookup(name))}
+        problems = [each for each in problems if each.finding.op in {*files, *chosen}]
+    return check_manifest(known, chosen, problems, branch_limit)
+
+
+def check_manifest(
+    known: Manifest,
+    names: Iterable[str],
+    problems: Iterable[Problem],
+    branch_limit: int,
+) -> Report:
+    """A report on some specs of a manifest, headed by problems with files."""
+    places = dict(problems)
+    for name in names:
+        spec = known.lookup(name)
+        if spec is None:
+            continue
+        found = tuple(_findings(spec, known, branch_limit))
+        types = known.adt_table.places
+        places |= {each: types[each] for each in found if each in types}
+        places |= in_document_order(spec, found)
+    return Report(list(places), places)
+
+
+def _findings(spec: OpSpec, known: Manifest, branch_limit: int) -> Iterator[Finding]:
+    analysis = Analysis(spec)
+    static = (*spec.faults, *findings(spec, complaints(analysis)))
+    yield from static
+    yield from check_references(spec, known)
+    yield from check_cases(analysis, Gate(spec, static))
+    yield from check_advisories(spec, analysis.branches, branch_limit)
+    if spec.status == "implemented":
+        yield from check_code(spec)
+
+
+def _type_problems(known: Manifest) -> list[Problem]:
+    """The findings of malformed types, which belong to their files."""
+    return [Problem(found, place) for found, place in known.adt_table.places.items()]
+
+
+def _on_top(known: Manifest, content: Content) -> tuple[Manifest, list[Problem]]:
+    """A manifest in which a source's specs stand in place of loaded ones of the same name.
+
+    Returns:
+        The manifest, and what is wrong with the source as a file.
+    """
+    label = content.source.label
+    taken = [
+        problem(label, f"{prefix}{name}", _taken(name, known), node.line)
+        for prefix, group in (("", content.specs), ("adts.", content.adts))
+        for name, node in group.items()
+        if known.origin(name) is not None
+    ]
+    base = known.without({*content.specs, *content.adts})
+    merged = base.adding([content])
+    own = merged.problems[len(base.problems) :]
+    types = [each for each in _type_problems(merged) if each.finding.op == label]
+    return merged, [*own, *taken, *types]
+
+
+def _taken(name: str, known: Manifest) -> str:
+    return f"{name} is already defined in {known.origin(name)}"
+
+
+def _chosen(
+    names: str | Iterable[str] | None, known: Manifest, available: Iterable[str]
+) -> tuple[str, ...]:
+    """The names to check, in the order of the manifest."""
+    listed = [name for name in available if known.lookup(name) is not None]
+    if names is None:
+        return tuple(listed)
+    wanted = {names} if isinstance(names, str) else set(names)
+    unknown = sorted(wanted - set(listed))
+    if unknown:
+        raise ManifestError(f"validate: unknown op {', '.join(unknown)}")
+    return tuple(name for name in listed if name in wanted)

@@ -1,0 +1,358 @@
+"""Calls of an op drawn from its spec alone: small, random, on every branch.
+
+Every index and parameter gets a small value; a refinement, a shape or metadata contents that do not
+fit have one of the values they read drawn again, until all fit. Shapes are drawn so that they
+broadcast, and extents often are the sum of packed lengths; nothing is known of any op. The same
+spec gives the same calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from random import Random
+from typing import Any
+from zlib import crc32
+
+from tileops._core.lang.dtypes import BITS
+from tileops._core.lang.evaluate import evaluate, generate, holds
+from tileops._core.lang.faults import EvaluationFault
+from tileops._core.lang.kinds import (
+    BoolKind,
+    DimKind,
+    DTypeKind,
+    EnumKind,
+    IntKind,
+    Kind,
+    MaybeKind,
+    SeqKind,
+    StrKind,
+    UnionKind,
+)
+from tileops._core.lang.nodes import Constant, Expr, Name, Splice
+from tileops._core.lang.walk import walk
+from tileops._core.signature.branches import Branches
+from tileops._core.signature.discriminants import GIVEN, Point
+from tileops._core.signature.facts import Facts
+from tileops._core.signature.families import Families
+from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
+from tileops._core.spec.registry import lookup
+
+TRIES = 2000
+"""Repairs on a branch before it counts as out of reach."""
+LEAST_CALLS, MOST_CALLS = 10, 24
+"""Calls of one op: few branches are drawn on several times, many are thinned out."""
+
+@dataclass(frozen=True)
+class DrawnTensor:
+    """A tensor to be made: its shape, its dtype by name, and its contents if they matter."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    contents: Any = None
+
+
+@dataclass(frozen=True)
+class DrawnCall:
+    """One accepted call; absent tensors and outputs are left out."""
+
+    op: str
+    point: Point
+    params: Mapping[str, Any]
+    tensors: Mapping[str, DrawnTensor]
+    outputs: Mapping[str, DrawnTensor]
+    indices: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        shown = {name: f"{t.dtype}{list(t.shape)}" for name, t in self.tensors.items()}
+        return f"{self.op}({dict(self.params)}) on {shown}"
+
+
+@dataclass
+class _Attempt:
+    """The values of one attempt; the scope in which a spec's expressions are evaluated."""
+
+    spec: OpSpec
+    facts: Facts
+    point: Point
+    values: dict[str, Any] = field(default_factory=dict)
+    contents: dict[str, Any] = field(default_factory=dict)
+    base: list[int] = field(default_factory=list)
+    requests: int = 1
+
+    def forget_lets(self) -> None:
+        """Lets are computed anew from changed values."""
+        for name in self.spec.signature.lets:
+            self.values.pop(name, None)
+
+    def value(self, name: str) -> Any:
+        """What a name stands for; lets on demand, a metadata tensor for its contents."""
+        if name in self.values:
+            return self.values[name]
+        if name in self.contents:
+            return self.contents[name]
+        let = self.spec.signature.lets.get(name)
+        if let is not None and let.node is not None:
+            self.values[name] = evaluate(self.facts.fold(let.node, self.point), self)
+            return self.values[name]
+        if name in BITS:
+            return name
+        raise KeyError(name)
+
+    def present(self, name: str) -> bool:
+        """Whether a tensor, an output, a `Maybe` or `out` is there."""
+        return bool(self.facts.present(name, self.point))
+
+    def bytes(self, name: str) -> int:
+        """Sizes belong to rooflines, which are not drawn from."""
+        raise KeyError(name)
+
+    def of(self, declaration: Declaration[Expr]) -> Any:
+        """The value of a declared expression on the branch."""
+        assert declaration.node is not None
+        return evaluate(self.facts.fold(declaration.node, self.point), self)
+
+
+class Drawing:
+    """Draws calls of one op.
+
+    Args:
+        spec: the op's spec.
+    """
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self.facts = Facts(spec)
+        self.families = Families(self.facts)
+        signature = spec.signature
+        self._inputs = {
+            name: item
+            for name, item in (*signature.params.items(), *signature.inputs.items())
+            if isinstance(item, TensorInput)
+        }
+        self._sequences = {name for name, index in signature.forall.items() if index.is_sequence}
+        params = [name for name, item in signature.params.items() if isinstance(item, Param)]
+        self._names = [*params, *sorted(signature.forall, key=lambda n: n not in self._sequences)]
+        self.points = tuple(filter(self._reachable, Branches(self.facts).accepted.points))
+
+    def _reachable(self, point: Point) -> bool:
+        """Whether no refinement is false for every call of the branch."""
+        rules = (rule.node for rule in self.spec.signature.shape_rules if rule.node is not None)
+        return all(self.facts.fold(rule, point) != Constant(False) for rule in rules)
+
+    def calls(self) -> Iterator[DrawnCall]:
+        """Calls on each branch, or on as many as there may be calls."""
+        rng = self._rng("calls")
+        points = list(self.points)
+        if len(points) > MOST_CALLS:
+            points = rng.sample(points, MOST_CALLS)
+        for point in points * -(-LEAST_CALLS // len(points)):
+            found = self.draw(point, rng)
+            if found is not None:
+                yield found
+
+    def empty_calls(self) -> Iterator[DrawnCall]:
+        """For each index that can be, a call on which it is 0 or has an axis of length 0."""
+        for name, index in self.spec.signature.forall.items():
+            if isinstance(index.kind, DimKind | SeqKind):
+                rng = self._rng(f"empty {name}")
+                for point in self.points[:MOST_CALLS]:
+                    found = self.draw(point, rng, empty=name, tries=TRIES // 20)
+                    if found is not None:
+                        yield found
+                        break
+
+    def draw(
+        self, point: Point, rng: Random, *, empty: str | None = None, tries: int = TRIES
+    ) -> DrawnCall | None:
+        """A call on a branch, None when `tries` repairs led to none.
+
+        A declaration that rejects the values names those it reads; one of them is drawn again.
+        """
+        attempt = _Attempt(self.spec, self.facts, point)
+        self._draw_values(attempt, rng, empty)
+        for _ in range(tries):
+            attempt.contents.clear()
+            found = self._complete(attempt)
+            if isinstance(found, DrawnCall):
+                return found
+            free = [name for name in self._names if name in found]
+            if not free:
+                return None
+            attempt.forget_lets()
+            name = rng.choice(free)
+            self._draw_value(attempt, name, rng, empty=name == empty)
+        return None
+
+    def _rng(self, purpose: str) -> Random:
+        return Random(crc32(f"{self.spec.name} {purpose}".encode()))
+
+    # Values
+
+    def _draw_values(self, attempt: _Attempt, rng: Random, empty: str | None) -> None:
+        attempt.base = [rng.randint(1, 5) for _ in range(3)]
+        attempt.requests = rng.randint(1, 4)
+        for name in self._names:
+            self._draw_value(attempt, name, rng, empty=name == empty)
+
+    def _draw_value(
+        self, attempt: _Attempt, name: str, rng: Random, *, empty: bool = False
+    ) -> None:
+        signature, values = self.spec.signature, attempt.values
+        param = signature.params.get(name)
+        if isinstance(param, Param):
+            values[name] = self._draw_param(param, attempt.point, rng)
+            return
+        index = signature.forall[name]
+        if index.is_sequence:
+            values[name] = [rng.choice((0, 1, 2, 3, 5)) for _ in range(attempt.requests)]
+        elif isinstance(index.kind, DTypeKind):
+            values[name] = rng.choice(sorted(index.kind.members))
+        elif isinstance(index.kind, DimKind):
+            lengths = (v for n, v in values.items() if n in self._sequences)
+            sums = [attempt.requests, *map(sum, lengths)] * 2 if self._sequences else ()
+            values[name] = 0 if empty else rng.choice((*range(1, 7), 8, 16, *sums))
+        else:
+            values[name] = _shape(rng, attempt.base, empty=empty)
+
+    def _draw_param(self, param: Param, point: Point, rng: Random) -> Any:
+        """A value; what the branch fixes, the default half of the time, else a small one."""
+        assert param.type.node is not None
+        kind = param.type.node.kind
+        fixed = point.get(param.name, GIVEN)
+        if fixed != GIVEN:
+            return fixed
+        if param.name in point:
+            return _value(kind.inner if isinstance(kind, MaybeKind) else kind, rng)
+        return param.default if param.has_default and rng.random() < 0.5 else _value(kind, rng)
+
+    # Completion
+
+    def _complete(self, attempt: _Attempt) -> DrawnCall | set[str]:
+        """The call that the values make, or the names that a rejecting declaration reads."""
+        signature = self.spec.signature
+        combos = [combo.dtypes for combo in signature.dtype_combos]
+        if combos and not any(combo.items() <= attempt.values.items() for combo in combos):
+            return set(combos[0])
+        for rule in signature.shape_rules:
+            if not self._succeeds(attempt.of, rule):
+                return self._reads(rule)
+        tensors: dict[str, DrawnTensor] = {}
+        for name, tensor in self._inputs.items():
+            if attempt.present(name):
+                drawn = self._tensor(attempt, tensor)
+                if isinstance(drawn, set):
+                    return drawn
+                tensors[name] = drawn
+        for name in tensors:
+            for requirement in self._inputs[name].requires:
+                held = partial(holds, requirement.node, tensors[name].contents, attempt)
+                if not self._succeeds(held):
+                    return self._reads(requirement) | self._reads(self._inputs[name].values)
+        outputs: dict[str, DrawnTensor] = {}
+        for name, output in signature.outputs.items():
+            if attempt.present(name):
+                made = self._tensor(attempt, output)
+                if isinstance(made, set):
+                    return made
+                outputs[name] = made
+        params = {name: attempt.values[name] for name in signature.params if name in attempt.values}
+        return DrawnCall(
+            self.spec.name, attempt.point, params, tensors, outputs, dict(attempt.values)
+        )
+
+    @staticmethod
+    def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:
+        """Whether a truth can be computed, and holds."""
+        try:
+            return bool(function(*arguments))
+        except (EvaluationFault, OverflowError):
+            return False
+
+    def _tensor(
+        self, attempt: _Attempt, tensor: TensorInput | TensorOutput
+    ) -> DrawnTensor | set[str]:
+        """A tensor, or the names behind its declaration when they do not make one."""
+        values = getattr(tensor, "values", None)
+        behind = self._reads(tensor.shape) | (self._reads(values) if values else set())
+        try:
+            shape = self._shape_of(attempt, tensor)
+            dtype = attempt.of(tensor.dtype)
+            if values is None:
+                return DrawnTensor(shape, dtype) if min(shape, default=0) >= 0 else behind
+            owner = f"{self.spec.name}:{tensor.name}"
+            contents = generate(self.facts.fold(values.node, attempt.point), attempt, owner)
+        except (EvaluationFault, OverflowError):
+            return behind
+        attempt.contents[tensor.name] = contents.values
+        return DrawnTensor(shape, dtype, contents.values) if contents.shape == shape else behind
+
+    def _shape_of(self, attempt: _Attempt, tensor: TensorInput | TensorOutput) -> tuple[int, ...]:
+        shape: list[int] = []
+        for part in self.families.parts(tensor.shape, attempt.point) or ():
+            if isinstance(part, Splice):
+                shape.extend(evaluate(part.value, attempt))
+            else:
+                shape.append(evaluate(part, attempt))
+        return tuple(shape)
+
+    def _reads(self, declaration: Declaration[Any]) -> set[str]:
+        """The names that a declaration reads, lets and the families of shapes followed."""
+        found: set[str] = set()
+        pending = [declaration.node]
+        while pending:
+            for node in walk(pending.pop()):
+                if isinstance(node, Name) and node.id not in found:
+                    found.add(node.id)
+                    let = self.spec.signature.lets.get(node.id)
+                    if let is not None and let.node is not None:
+                        pending.append(let.node)
+        return found
+
+
+def _shape(rng: Random, base: list[int], *, empty: bool) -> tuple[int, ...]:
+    """Trailing axes of `base`, some of them 1, so that two such shapes broadcast."""
+    rank = rng.randint(1 if empty else 0, len(base))
+    shape = [1 if rng.random() < 0.25 else n for n in base[len(base) - rank :]]
+    if empty:
+        shape[rng.randrange(rank)] = 0
+    return tuple(shape)
+
+
+def _value(kind: Kind, rng: Random) -> Any:
+    """A small value of a kind; dtypes by name."""
+    if isinstance(kind, MaybeKind):
+        return None if rng.random() < 0.3 else _value(kind.inner, rng)
+    if isinstance(kind, UnionKind):
+        return _value(rng.choice(kind.alternatives), rng)
+    if isinstance(kind, BoolKind):
+        return rng.random() < 0.5
+    if isinstance(kind, EnumKind):
+        return rng.choice(sorted(kind.literals))
+    if isinstance(kind, DTypeKind):
+        return rng.choice(sorted(kind.members))
+    if isinstance(kind, IntKind | DimKind):
+        return rng.choice((-2, -1, 0, 1, 2, 3, 4, 8))
+    if isinstance(kind, SeqKind):
+        length = rng.randint(0, 3) if kind.length is None else kind.length
+        return [_value(kind.element, rng) for _ in range(length)]
+    if isinstance(kind, StrKind):
+        return "cpu"
+    return rng.choice((0.5, 1.0, 2.0))
+
+
+@cache
+def drawn(op: str) -> tuple[DrawnCall, ...]:
+    """The calls of an op, drawn once per process."""
+    spec = lookup(op)
+    assert spec is not None
+    return tuple(Drawing(spec).calls())
+
+
+@cache
+def drawn_empty(op: str) -> tuple[DrawnCall, ...]:
+    """The calls of an op with something empty, drawn once per process."""
+    spec = lookup(op)
+    assert spec is not None
+    return tuple(Drawing(spec).empty_calls())

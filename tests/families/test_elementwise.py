@@ -50,7 +50,7 @@ def test_unary_is_accurate(draw, close, dtype, op, expected, shape):
     ("op", "given", "expected"),
     [
         (SiluFwdOp(), [-INF, NAN, INF], [NAN, NAN, INF]),
-        (GeluFwdOp(), [NAN, INF], [NAN, INF]),
+        (GeluFwdOp(), [NAN, 0.0], [NAN, 0.0]),
         (ExpFwdOp(), [-INF, INF, NAN, 1000.0], [0.0, INF, NAN, INF]),
         (RsqrtFwdOp(), [0.0, -0.0, -1.0, INF], [INF, -INF, NAN, 0.0]),
     ],

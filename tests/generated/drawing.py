@@ -55,14 +55,14 @@ class DrawnTensor:
 
 @dataclass(frozen=True)
 class DrawnCall:
-    """One accepted call; absent tensors and outputs are left out."""
+    """One accepted call; absent tensors and outputs are left out, `written` inputs are named."""
 
     op: str
     point: Point
     params: Mapping[str, Any]
     tensors: Mapping[str, DrawnTensor]
     outputs: Mapping[str, DrawnTensor]
-    indices: Mapping[str, Any]
+    written: tuple[str, ...]
 
     def __str__(self) -> str:
         shown = {name: f"{t.dtype}{list(t.shape)}" for name, t in self.tensors.items()}
@@ -258,9 +258,16 @@ class Drawing:
                     return made
                 outputs[name] = made
         params = {name: attempt.values[name] for name in signature.params if name in attempt.values}
-        return DrawnCall(
-            self.spec.name, attempt.point, params, tensors, outputs, dict(attempt.values)
-        )
+        written = tuple(name for name in tensors if self._is_written(name, attempt.point))
+        return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
+
+    def _is_written(self, name: str, point: Point) -> bool:
+        """Whether a call on the branch writes an input."""
+        mutated = self._inputs[name].mutated
+        if isinstance(mutated, bool):
+            return mutated
+        assert mutated.node is not None
+        return self.facts.fold(mutated.node, point) == Constant(True)
 
     @staticmethod
     def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:

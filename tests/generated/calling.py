@@ -1,0 +1,121 @@
+"""Drawn calls made real: instances, tensors, results, and what is expected of them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+import torch
+from drawing import DrawnCall
+from torch import Tensor
+
+import tileops
+from tileops._core.lang.kinds import DTypeKind, MaybeKind
+from tileops._core.spec.model import OpSpec, Param
+from tileops._core.spec.registry import lookup
+
+TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
+"""Absolute and relative tolerance by the result's dtype; float8 inputs widen it to 6e-2."""
+
+_WORDS = re.compile(r"RMS|MLP|MoE|RoPE|YaRN|FP8|INT8|INT4|TopK|TopP|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
+
+
+def spec_of(op: str) -> OpSpec:
+    """The spec of an op."""
+    spec = lookup(op)
+    assert spec is not None
+    return spec
+
+
+def class_of(op: str) -> type[tileops.Op]:
+    """The class of an op."""
+    found: type[tileops.Op] = getattr(tileops.ops, op)
+    return found
+
+
+def reference_name(op: str) -> str:
+    """The reference function of an op: its name in snake case without `Fwd`."""
+    words = _WORDS.findall(op.removesuffix("Op"))
+    return "_".join(word.lower() for word in words if word != "Fwd")
+
+
+def construct(call: DrawnCall) -> tileops.Op:
+    """An instance with the call's parameters."""
+    return class_of(call.op)(**parameters(call))
+
+
+def parameters(call: DrawnCall) -> dict[str, Any]:
+    """The constructor's arguments by name; dtypes are torch's, a `device` is the CPU."""
+    found: dict[str, Any] = {}
+    for name, declared in spec_of(call.op).signature.params.items():
+        if not isinstance(declared, Param):
+            if name in call.tensors:
+                found[name] = tensor(call, name)
+        elif name == "device":
+            found[name] = "cpu"
+        else:
+            found[name] = _python_value(declared, call.params[name])
+    return found
+
+
+def _python_value(param: Param, value: Any) -> Any:
+    """A drawn value as the constructor takes it."""
+    assert param.type.node is not None
+    kind = param.type.node.kind
+    inner = kind.inner if isinstance(kind, MaybeKind) else kind
+    if isinstance(value, str) and isinstance(inner, DTypeKind):
+        return getattr(torch, value)
+    return value
+
+
+def inputs(call: DrawnCall) -> dict[str, Tensor]:
+    """The call-time tensors by name, those that are passed."""
+    names = spec_of(call.op).signature.inputs
+    return {name: tensor(call, name) for name in names if name in call.tensors}
+
+
+def tensor(call: DrawnCall, name: str) -> Tensor:
+    """The tensor as drawn: given contents, else standard normal or small random numbers."""
+    drawn = call.tensors[name]
+    dtype = getattr(torch, drawn.dtype)
+    if drawn.contents is not None:
+        return torch.tensor(drawn.contents, dtype=dtype).reshape(drawn.shape)
+    generator = torch.Generator().manual_seed(crc32(f"{call} {name}".encode()))
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(drawn.shape, generator=generator).to(dtype)
+    high = 2 if dtype is torch.bool else 8
+    return torch.randint(0, high, drawn.shape, generator=generator).to(dtype)
+
+
+def results(value: Any) -> tuple[Tensor | None, ...]:
+    """What a call returned, as a tuple."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
+    """What the op's reference makes of copies of the inputs."""
+    spec = spec_of(call.op)
+    module = importlib.import_module(f"tileops.{spec.family}.reference")
+    ordered = [given[name].clone() if name in given else None for name in spec.signature.inputs]
+    return results(getattr(module, reference_name(call.op))(*ordered, **parameters(call)))
+
+
+def assert_close(call: DrawnCall, actual: Any, wanted: Any) -> None:
+    """Every result has the shape and dtype drawn and the values of the reference."""
+    names = spec_of(call.op).signature.outputs
+    float8 = any(drawn.dtype.startswith("float8") for drawn in call.tensors.values())
+    for name, found, reference in zip(names, results(actual), results(wanted), strict=True):
+        if name not in call.outputs:
+            assert found is None, f"{call}: {name} is no output of this call"
+            continue
+        drawn = call.outputs[name]
+        assert found is not None, f"{call}: {name}"
+        assert (tuple(found.shape), found.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
+        bound = 6e-2 if float8 else TOLERANCE.get(drawn.dtype, 0.0)
+        torch.testing.assert_close(
+            found, reference, rtol=bound, atol=bound, equal_nan=True,
+            msg=lambda text, name=name: f"{call}: {name}: {text}",
+        )  # fmt: skip

@@ -1,0 +1,181 @@
+"""Accepted calls of every op: values, effects, layouts, emptiness, meta tensors, counts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from math import prod
+
+import pytest
+import torch
+from calling import assert_close, construct, expected, inputs, parameters, results, spec_of
+from drawing import DrawnCall, drawn, drawn_empty
+from torch import Tensor
+
+from tileops._core.lang.dtypes import BITS
+
+
+def entries(op) -> list[object]:
+    """Everything that an op has built."""
+    return [entry for interface in op.interfaces for entry in op.built_entries(interface).values()]
+
+
+def test_some_call_is_drawn(op):
+    assert drawn(op)
+
+
+def test_values_equal_the_reference(op):
+    for call in drawn(op):
+        given = inputs(call)
+        wanted = expected(call, given)
+        assert_close(call, construct(call)(**given), wanted)
+
+
+def test_positional_and_named_arguments_agree(op):
+    call = drawn(op)[0]
+    instance, given = construct(call), inputs(call)
+    ordered = [given.get(name) for name in spec_of(op).signature.inputs]
+    by_position = results(instance(*copy.deepcopy(ordered)))
+    for first, second in zip(by_position, results(instance(**given)), strict=True):
+        assert first is second is None or torch.equal(first.nan_to_num(), second.nan_to_num())
+
+
+def test_only_written_inputs_change(op):
+    for call in drawn(op):
+        given = inputs(call)
+        before = {name: tensor.clone() for name, tensor in given.items()}
+        versions = {name: tensor._version for name, tensor in given.items()}
+        instance = construct(call)
+        instance(**given)
+        assert set(instance.last_call.written) == set(call.written), call
+        for name in given.keys() - set(call.written):
+            assert given[name]._version == versions[name], f"{call}: {name} was written"
+            same = given[name].view(torch.uint8) == before[name].view(torch.uint8)
+            assert same.all(), f"{call}: {name} changed"
+
+
+def test_results_are_the_callers_tensors_exactly_where_declared(op):
+    for call in drawn(op):
+        given = inputs(call)
+        returned = results(construct(call)(**given))
+        storages = {tensor.untyped_storage().data_ptr() for tensor in given.values()}
+        for output, found in zip(spec_of(op).signature.outputs.values(), returned, strict=True):
+            if output.alias in call.written:
+                assert found is given[output.alias], f"{call}: {output.name}"
+            elif found is not None and found.numel():
+                assert found.is_contiguous(), f"{call}: {output.name}"
+                assert found.untyped_storage().data_ptr() not in storages, f"{call}: {output.name}"
+
+
+def interleaved(tensor: Tensor) -> Tensor:
+    """A view of every second element of memory."""
+    return torch.stack((tensor, torch.zeros_like(tensor)), -1)[..., 0]
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    """A view whose memory runs along the axes backwards."""
+    axes = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(axes).contiguous().permute(axes)
+
+
+@pytest.mark.parametrize("layout", [interleaved, transposed])
+def test_strides_do_not_matter(op, layout: Callable[[Tensor], Tensor]):
+    for call in drawn(op):
+        given = inputs(call)
+        wanted = expected(call, given)
+        declared = spec_of(op).signature.inputs
+        views = {n: t if declared[n].contiguous else layout(t) for n, t in given.items()}
+        assert_close(call, construct(call)(**views), wanted)
+
+
+def test_expanded_inputs_are_read(op):
+    for call in drawn(op)[:4]:
+        given = inputs(call)
+        for name, tensor in given.items():
+            if name in call.written or call.tensors[name].contents is not None or not tensor.dim():
+                continue
+            flat = tensor[:1].expand(tensor.shape)
+            changed = {**given, name: flat.clone()}
+            wanted = expected(call, changed)
+            if not spec_of(op).signature.inputs[name].contiguous:
+                assert_close(call, construct(call)(**{**given, name: flat}), wanted)
+
+
+def test_nothing_runs_where_everything_written_is_empty(op):
+    for call in drawn_empty(op):
+        given = inputs(call)
+        written = [call.tensors[name] for name in call.written]
+        writes = written + [
+            drawn
+            for name, drawn in call.outputs.items()
+            if spec_of(op).signature.outputs[name].alias not in call.written
+        ]
+        instance = construct(call)
+        returned = instance(**given)
+        if all(0 in drawn.shape for drawn in writes):
+            assert not entries(instance), call
+            for found, drawn in zip(results(returned), call.outputs.values(), strict=False):
+                assert found is None or tuple(found.shape) == drawn.shape
+        else:
+            assert_close(call, returned, expected(call, given))
+
+
+def test_meta_tensors_give_shapes_and_build_nothing(op):
+    for call in drawn(op):
+        if not call.tensors:
+            continue
+        instance = construct(call)
+        returned = instance(**{name: tensor.to("meta") for name, tensor in inputs(call).items()})
+        found = [tensor for tensor in results(returned) if tensor is not None]
+        for tensor, drawn in zip(found, call.outputs.values(), strict=True):
+            assert tensor.device.type == "meta"
+            assert (tuple(tensor.shape), tensor.dtype) == (
+                drawn.shape,
+                getattr(torch, drawn.dtype),
+            )
+        assert not entries(instance)
+        assert instance.serving_target is None
+        assert instance.last_call.device == torch.device("meta")
+
+
+def traffic(call: DrawnCall) -> int:
+    """Bytes when every tensor moves once, a written input twice."""
+    declared = spec_of(call.op).signature
+    total = 0
+    for name, drawn in {**call.tensors, **call.outputs}.items():
+        size = -(-prod(drawn.shape) * BITS[drawn.dtype] // 8)
+        if name in call.outputs:
+            total += 0 if declared.outputs[name].alias in call.written else size
+        else:
+            reads = not (name in call.written and declared.inputs[name].write_only)
+            total += size * (reads + (name in call.written))
+    return total
+
+
+def test_roofline_counts_each_tensor_once(op):
+    exact = spec_of(op).roofline.func is None and spec_of(op).roofline.bytes is None
+    for call in drawn(op):
+        instance = construct(call)
+        instance(**inputs(call))
+        flops, moved = instance.eval_roofline()
+        assert flops >= 0
+        assert 0 <= moved <= traffic(call)
+        assert moved == traffic(call) or not exact, call
+        assert instance.roof_key().partition(".")[0] in {"cuda_core", "tensor_core"}
+
+
+def test_a_copy_of_the_instance_gives_the_same(op):
+    call = drawn(op)[0]
+    instance = construct(call)
+    twin = copy.deepcopy(instance)
+    first, second = results(instance(**inputs(call))), results(twin(**inputs(call)))
+    for one, other in zip(first, second, strict=True):
+        assert one is other is None or torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
+def test_parameters_are_kept_as_given(op):
+    for call in drawn(op):
+        instance = construct(call)
+        for name, value in parameters(call).items():
+            held = getattr(instance, name)
+            assert held is value or held == value or isinstance(value, Tensor)

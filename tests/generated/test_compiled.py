@@ -1,0 +1,87 @@
+"""Cold compilation with `fullgraph=True` of every op that has tensor inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from calling import assert_close, class_of, construct, expected, inputs, results, spec_of
+from drawing import DrawnCall, drawn
+
+
+@pytest.fixture(autouse=True)
+def _cold() -> Iterator[None]:
+    """Nothing compiled before is found."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def branches(op: str) -> list[DrawnCall]:
+    """One call for each effect branch."""
+    found = {(call.written, tuple(call.outputs)): call for call in drawn(op)}
+    return list(found.values())
+
+
+class Nodes:
+    """A compiler backend that runs the graph as it is and keeps the names of its operators."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        called = [node for node in graph.graph.nodes if node.op == "call_function"]
+        self.names += [str(node.target).removesuffix(".default") for node in called]
+        return graph
+
+
+def test_operators_exist_exactly_where_tensors_come_in(op):
+    spec, names = spec_of(op), class_of(op).compile_op_names
+    assert bool(names) == (bool(spec.signature.inputs) and spec.composition is None)
+    for name in names:
+        namespace, _, operator = name.partition("::")
+        assert hasattr(getattr(torch.ops, namespace), operator)
+
+
+def test_the_graph_holds_the_operator_alone(op):
+    for call in branches(op):
+        if not class_of(op).compile_op_names:
+            continue
+        nodes = Nodes()
+        torch.compile(construct(call), fullgraph=True, backend=nodes)(**inputs(call))
+        own = {name.replace("::", ".") for name in class_of(op).compile_op_names}
+        assert len(nodes.names) == 1, nodes.names
+        assert own.issuperset(nodes.names)
+
+
+def test_cold_compilation_gives_the_same(op):
+    for call in branches(op):
+        if not class_of(op).compile_op_names:
+            continue
+        given = inputs(call)
+        wanted = expected(call, given)
+        compiled = torch.compile(construct(call), fullgraph=True, backend="aot_eager")
+        returned = results(compiled(**given))
+        assert_close(call, returned, wanted)
+        for output, found in zip(spec_of(op).signature.outputs.values(), returned, strict=True):
+            if output.alias in call.written:
+                assert found is given[output.alias]
+
+
+def test_operators_pass_opcheck(op):
+    for call in branches(op):
+        instance = construct(call)
+        if not class_of(op).compile_op_names:
+            continue
+        given = inputs(call)
+        instance(**given)
+        name = next(
+            name
+            for name in class_of(op).compile_op_names
+            if all(f"writes_{written}" in name for written in call.written)
+        )
+        namespace, _, operator = name.partition("::")
+        packet = getattr(getattr(torch.ops, namespace), operator)
+        ordered = [given.get(name) for name in spec_of(op).signature.inputs]
+        torch.library.opcheck(packet.default, (*ordered, instance._instance_key))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from random import Random
 from typing import Any
 from zlib import crc32
@@ -43,6 +43,7 @@ TRIES = 2000
 """Repairs on a branch before it counts as out of reach."""
 LEAST_CALLS, MOST_CALLS = 10, 24
 """Calls of one op: few branches are drawn on several times, many are thinned out."""
+
 
 @dataclass(frozen=True)
 class DrawnTensor:
@@ -232,34 +233,49 @@ class Drawing:
     def _complete(self, attempt: _Attempt) -> DrawnCall | set[str]:
         """The call that the values make, or the names that a rejecting declaration reads."""
         signature = self.spec.signature
+        rejected = self._broken_rule(attempt)
+        tensors = {} if rejected else self._tensors(attempt, self._inputs)
+        if isinstance(tensors, dict):
+            rejected = rejected or self._broken_promise(attempt, tensors)
+        outputs = {} if rejected else self._tensors(attempt, signature.outputs)
+        for found in (rejected, tensors, outputs):
+            if isinstance(found, set):
+                return found
+        params = {name: attempt.values[name] for name in signature.params if name in attempt.values}
+        written = tuple(name for name in tensors if self._is_written(name, attempt.point))
+        return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
+
+    def _broken_rule(self, attempt: _Attempt) -> set[str] | None:
+        """The names behind a refinement or the dtype combinations that the values break."""
+        signature = self.spec.signature
         combos = [combo.dtypes for combo in signature.dtype_combos]
         if combos and not any(combo.items() <= attempt.values.items() for combo in combos):
             return set(combos[0])
-        for rule in signature.shape_rules:
-            if not self._succeeds(attempt.of, rule):
-                return self._reads(rule)
-        tensors: dict[str, DrawnTensor] = {}
-        for name, tensor in self._inputs.items():
+        broken = (r for r in signature.shape_rules if not _succeeds(attempt.of, r))
+        return next(map(self._reads, broken), None)
+
+    def _broken_promise(
+        self, attempt: _Attempt, tensors: Mapping[str, DrawnTensor]
+    ) -> set[str] | None:
+        """The names behind a fact about contents that does not hold."""
+        for name, tensor in tensors.items():
+            for requirement in self._inputs[name].requires:
+                if not _succeeds(holds, requirement.node, tensor.contents, attempt):
+                    return self._reads(requirement) | self._reads(self._inputs[name].values)
+        return None
+
+    def _tensors(
+        self, attempt: _Attempt, declared: Mapping[str, Any]
+    ) -> dict[str, DrawnTensor] | set[str]:
+        """The tensors that are present, or the names behind one that cannot be made."""
+        made: dict[str, DrawnTensor] = {}
+        for name, tensor in declared.items():
             if attempt.present(name):
                 drawn = self._tensor(attempt, tensor)
                 if isinstance(drawn, set):
                     return drawn
-                tensors[name] = drawn
-        for name in tensors:
-            for requirement in self._inputs[name].requires:
-                held = partial(holds, requirement.node, tensors[name].contents, attempt)
-                if not self._succeeds(held):
-                    return self._reads(requirement) | self._reads(self._inputs[name].values)
-        outputs: dict[str, DrawnTensor] = {}
-        for name, output in signature.outputs.items():
-            if attempt.present(name):
-                made = self._tensor(attempt, output)
-                if isinstance(made, set):
-                    return made
-                outputs[name] = made
-        params = {name: attempt.values[name] for name in signature.params if name in attempt.values}
-        written = tuple(name for name in tensors if self._is_written(name, attempt.point))
-        return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
+                made[name] = drawn
+        return made
 
     def _is_written(self, name: str, point: Point) -> bool:
         """Whether a call on the branch writes an input."""
@@ -268,14 +284,6 @@ class Drawing:
             return mutated
         assert mutated.node is not None
         return self.facts.fold(mutated.node, point) == Constant(True)
-
-    @staticmethod
-    def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:
-        """Whether a truth can be computed, and holds."""
-        try:
-            return bool(function(*arguments))
-        except (EvaluationFault, OverflowError):
-            return False
 
     def _tensor(
         self, attempt: _Attempt, tensor: TensorInput | TensorOutput
@@ -316,6 +324,14 @@ class Drawing:
                     if let is not None and let.node is not None:
                         pending.append(let.node)
         return found
+
+
+def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a truth can be computed, and holds."""
+    try:
+        return bool(function(*arguments))
+    except (EvaluationFault, OverflowError):
+        return False
 
 
 def _shape(rng: Random, base: list[int], *, empty: bool) -> tuple[int, ...]:

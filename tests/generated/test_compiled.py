@@ -19,20 +19,20 @@ def _cold() -> Iterator[None]:
 
 
 def branches(op: str) -> list[DrawnCall]:
-    """One call for each effect branch."""
-    found = {(call.written, tuple(call.outputs)): call for call in drawn(op)}
-    return list(found.values())
+    """One call for each effect branch, in dtypes that torch's own checks can compute with."""
+    calls = [c for c in drawn(op) if not any("float8" in t.dtype for t in c.tensors.values())]
+    return list({(call.written, tuple(call.outputs)): call for call in calls}.values())
 
 
 class Nodes:
-    """A compiler backend that runs the graph as it is and keeps the names of its operators."""
+    """A compiler backend that runs the graph as it is and keeps the names of what it calls."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
     def __call__(self, graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
-        called = [node for node in graph.graph.nodes if node.op == "call_function"]
-        self.names += [str(node.target).removesuffix(".default") for node in called]
+        called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+        self.names += [name.removesuffix(".default") for name in called if "getitem" not in name]
         return graph
 
 
@@ -71,10 +71,9 @@ def test_cold_compilation_gives_the_same(op):
 
 def test_operators_pass_opcheck(op):
     for call in branches(op):
-        instance = construct(call)
         if not class_of(op).compile_op_names:
             continue
-        given = inputs(call)
+        given, instance = inputs(call), construct(call)
         instance(**given)
         name = next(
             name

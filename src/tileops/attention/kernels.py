@@ -93,7 +93,7 @@ class VarlenAttentionFwdInterface(KernelInterface):
             k_scale: `[B, kv_heads]` float32, of the key codes; None unless float8.
             v_scale: `[B, kv_heads]` float32, of the value codes; None unless float8.
             rope_cos: `[P, rotary_dim // 2]` in `call.out_dtype`, indexed by position; None unless
-                `call.rotary_dim`. No position reaches `P`.
+                `call.rotary_dim`. A position outside reads the nearest row; no row, no rotation.
             rope_sin: likewise.
 
         Returns:
@@ -227,9 +227,10 @@ class VarlenAttentionPortableKernel(
     ) -> Tensor:
         """`x` with its leading channels rotated by the position of each token.
 
-        `first` holds the position of each request's first token. A position outside the tables,
-        which the caller rules out, reads their edge.
+        `first` holds the position of each request's first token.
         """
+        if tables[0].shape[0] == 0:
+            return x
         request, place = _places(cu_seqlens, x.shape[0])
         position = (place + first[request]).clamp_(0, tables[0].shape[0] - 1)
         cos, sin = (table[position].float()[:, None] for table in tables)
@@ -288,7 +289,7 @@ def _first_positions(cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:
 def _places(cu_seqlens: Tensor, total: int) -> tuple[Tensor, Tensor]:
     """The request of each of `total` packed tokens, and the token's place in it."""
     token = torch.arange(total, dtype=cu_seqlens.dtype, device=cu_seqlens.device)
-    request = torch.searchsorted(cu_seqlens[1:], token, right=True)
+    request = torch.searchsorted(cu_seqlens[1:].contiguous(), token, right=True)
     request.clamp_(max=cu_seqlens.numel() - 2)
     return request, token - cu_seqlens[request]
 

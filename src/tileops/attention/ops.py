@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -31,8 +29,8 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
     head of query head `h` is `h // (H / H_kv)`.
 
     With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
-    by tables that are indexed by position; a request must not have more queries than keys then, nor
-    more keys than the tables have rows. float8 inputs come with scales and an `out_dtype`.
+    by tables that are indexed by position; a position outside the tables reads their nearest row.
+    float8 inputs come with scales and an `out_dtype`.
 
     The offsets are the caller's promise. `validate_inputs=True` checks them in every call, which
     reads them back from the device.
@@ -83,11 +81,8 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
     ) -> Tensor:
         """Attend."""
         if self.validate_inputs:
-            starts_q, starts_kv = cu_seqlens_q.tolist(), cu_seqlens_kv.tolist()
-            self._check_offsets("cu_seqlens_q", starts_q, "T_q", q.shape[0])
-            self._check_offsets("cu_seqlens_kv", starts_kv, "T_kv", k.shape[0])
-            if rope_cos is not None:
-                self._check_positions(starts_q, starts_kv, rope_cos.shape[0])
+            self._check_offsets("cu_seqlens_q", cu_seqlens_q, "T_q", q.shape[0])
+            self._check_offsets("cu_seqlens_kv", cu_seqlens_kv, "T_kv", k.shape[0])
         kernel = self.kernel_for("varlen_attention", self._call(q, k))
         scales = (q_scale, k_scale, v_scale)
         return kernel(q, k, v, cu_seqlens_q, cu_seqlens_kv, *scales, rope_cos, rope_sin)
@@ -116,33 +111,11 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
             device=q.device,
         )
 
-    def _check_offsets(self, name: str, starts: Sequence[int], extent: str, total: int) -> None:
-        """Raise unless `starts` are the offsets of packed requests of `total` tokens."""
-        if not primitives.prefix_offsets(starts, total):
+    def _check_offsets(self, name: str, offsets: Tensor, extent: str, total: int) -> None:
+        """Raise unless these are the offsets of packed requests of `total` tokens."""
+        if not primitives.prefix_offsets(offsets.tolist(), total):
             fault = f"does not hold: offsets start at 0, never decrease and end at {extent}={total}"
             path = f"inputs.{name}.requires[0]"
             raise SignatureError(
                 type(self).__name__, "call", path, f"prefix_offsets({extent})", fault
             )
-
-    def _check_positions(
-        self, starts_q: Sequence[int], starts_kv: Sequence[int], rows: int
-    ) -> None:
-        """Raise unless every position of every request is one of the `rows` of the tables."""
-        name = type(self).__name__
-        for request, (queries, keys) in enumerate(
-            zip(_lengths(starts_q), _lengths(starts_kv), strict=True)
-        ):
-            if queries > keys:
-                fault = (
-                    f"request {request} has {queries} queries and {keys} keys, rope needs no more"
-                )
-                raise SignatureError(name, "call", "inputs.cu_seqlens_q", None, fault)
-            if keys > rows:
-                fault = f"request {request} has {keys} keys, the tables have P={rows} rows"
-                raise SignatureError(name, "call", "inputs.rope_cos.shape", "[P, R // 2]", fault)
-
-
-def _lengths(starts: Sequence[int]) -> list[int]:
-    """The length of each request."""
-    return [stop - start for start, stop in pairwise(starts)]

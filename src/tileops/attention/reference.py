@@ -76,8 +76,14 @@ def _softmax(scores: Tensor, seen: Tensor) -> Tensor:
 
 
 def _rotate(x: Tensor, position: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """Rotate the channel pairs that the tables cover by the angle of each row's position."""
-    half = cos.shape[1]
+    """Rotate the channel pairs that the tables cover by the angle of each row's position.
+
+    A position outside the tables reads their nearest row; no row, no rotation.
+    """
+    rows, half = cos.shape
+    if rows == 0:
+        return x
+    position = position.clamp(0, rows - 1)
     c, s = cos[position].double(), sin[position].double()
     result = x.clone()
     first, second = slice(0, half), slice(half, 2 * half)

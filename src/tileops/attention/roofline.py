@@ -50,8 +50,8 @@ def _visible(c: int, columns: int, left: int, right: int) -> range:
 
 
 def _excess(call: SignatureCall, name: str, rows: int) -> int:
-    """Bytes of a tensor beyond its first `rows` rows' worth; 0 when it is absent."""
+    """Bytes of a tensor beyond `rows` of its rows; 0 when it is absent."""
     if not call.present(name):
         return 0
     (extent, *_), _ = call.tensors[name]
-    return call.bytes(name) * (extent - rows) // extent if extent else 0
+    return call.bytes(name) * (extent - rows) // extent if extent > rows else 0

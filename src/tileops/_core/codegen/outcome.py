@@ -124,13 +124,13 @@ def _load_names(context: Context, formulas: list[Formula]) -> None:
     writer = context.writer
     by_name = {d.name: d for d in _read(context, (formula.guard for formula in formulas))}
     found = [reads(formula.expr) for formula in formulas]
-    presences = {
-        name for each in found for name in each.presences if context.names.param(name) is None
-    }
+    present = set[str]().union(*(each.presences for each in found))
+    given = {name for name in present if context.names.param(name) is not None}
+    presences = present - given
     presences |= {d.name for d in by_name.values() if d.source != "param"}
     for name in sorted(presences):
         writer.line(f"{spell('has', name)} = record.present({name!r})")
-    names = set[str]().union(*(each.names for each in found))
+    names = given.union(*(each.names for each in found))
     names |= {d.name for d in by_name.values() if d.source == "param"}
     if names:
         writer.line("indices = record.indices")

@@ -42,7 +42,7 @@ from tileops._core.lang.primitives.table import BUILTINS
 from tileops._core.lang.printer import to_text
 from tileops._core.lang.values import read_field, shown
 
-_ITEMS_PER_STEP = 32
+_ITEMS_PER_STEP = 8
 """Items of a sequence that a built-in or a comparison goes through at the cost of one step."""
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {

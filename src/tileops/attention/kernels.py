@@ -169,9 +169,10 @@ class VarlenAttentionPortableKernel(
         # A masked key still meets a weight of 0, and 0 * NaN would leak into other requests.
         spoilt = ~(k.isfinite().all(-1) & v.isfinite().all(-1))  # [T_kv, H_kv]
         k, v = (part.masked_fill(spoilt[:, :, None], 0) for part in (k, v))
-        spoils = (mask.float() @ spoilt.float() > 0).repeat_interleave(
-            self.call.heads // self.call.kv_heads, dim=1
-        )
+        group = self.call.heads // self.call.kv_heads
+        spoils = (mask.float() @ spoilt.float() > 0).repeat_interleave(group, dim=1)
+        if not self.call.softcap:  # of torch's kernels, those that take a mask take no groups
+            k, v = (part.repeat_interleave(group, dim=1) for part in (k, v))
         out = self._attend(q[None], k[None], v[None], mask)[0]
         return out.masked_fill(spoils[:, :, None], torch.nan)
 
@@ -203,7 +204,7 @@ class VarlenAttentionPortableKernel(
             attn_mask=mask,
             is_causal=is_causal,
             scale=self.call.sm_scale,
-            enable_gqa=self.call.heads != self.call.kv_heads,
+            enable_gqa=q.shape[2] != k.shape[2],
         ).transpose(1, 2)
 
     def _capped(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

@@ -76,7 +76,7 @@ def first_line():
     """The first line of the error that a call raises."""
 
     def catch(call: Any) -> str:
-        with pytest.raises(Exception) as caught:  # noqa: PT011
+        with pytest.raises(Exception) as caught:
             call()
         return str(caught.value).split("\n")[0]
 

@@ -177,8 +177,9 @@ def test_construction_time_tensors_solve_indices(rope):
     with pytest.raises(SignatureError) as caught:
         op.check(x=torch.empty(3, 5))
     assert "expected 4, where P=4 comes from params.factors axis 0" in str(caught.value)
-    assert "bound so far: T=float32 from params.factors dtype; P=4 from params.factors axis 0; " in (
-        str(caught.value)
+    assert (
+        "bound so far: T=float32 from params.factors dtype; P=4 from params.factors axis 0; "
+        in (str(caught.value))
     )
 
 

@@ -16,7 +16,8 @@ from tileops._core.lang.nodes import Expr
 from tileops._core.signature.plan import Plan
 from tileops._core.spec.model import Declaration, Location
 
-Phase = Literal["construction", "call"]
+Phase = Literal["construction", "call", "record"]
+"""The step list that is printed, or what is computed from the record of a call."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,14 @@ class Context:
     def of(cls, plan: Plan, phase: Phase) -> Context:
         """A context with an empty writer."""
         names = Names(plan, traced=phase == "call" and plan.spec.has_boundary)
-        return cls(plan, SourceWriter(), names, Guards(names), Lowering(names), phase)
+        return cls(
+            plan,
+            SourceWriter(),
+            names,
+            Guards(names),
+            Lowering(names, of_record=phase == "record"),
+            phase,
+        )
 
     def helper(self, name: str) -> str:
         """The name of a helper, which the unit then imports."""

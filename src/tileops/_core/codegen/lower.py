@@ -34,7 +34,6 @@ from tileops._core.lang.nodes import (
     Subscript,
 )
 from tileops._core.lang.nodes import Sequence as TupleNode
-from tileops._core.spec.model import TensorOutput
 
 _ARITHMETIC: dict[str, ast.operator] = {
     "+": ast.Add(),
@@ -61,10 +60,12 @@ class Lowering:
 
     Args:
         names: the spelling of names and what is known of their values.
+        of_record: whether the presence of outputs is on record, and not to be inferred.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, *, of_record: bool = False) -> None:
         self.names = names
+        self.of_record = of_record
         self.helpers: set[str] = set()
         self._symbolic_items: set[str] = set()
         self._forms: dict[type, Callable[..., ast.expr]] = {
@@ -272,7 +273,7 @@ class Lowering:
 
     def _present(self, expr: Present) -> ast.expr:
         output = self.names.signature.outputs.get(expr.name)
-        if isinstance(output, TensorOutput):
+        if output is not None and not self.of_record:
             condition = output.nullable
             if condition is None or condition.node is None:
                 return ast.Constant(True)

@@ -22,7 +22,7 @@ _WRITERS: tuple[tuple[Phase, Callable[[Context], None]], ...] = (
     ("call", write_call),
     ("call", write_effects),
     ("call", write_result_check),
-    ("call", write_roofline),
+    ("record", write_roofline),
 )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from tileops._core.codegen.context import Phase
 from tileops._core.lang.evaluate import evaluate
 from tileops._core.lang.members import Accepted
 from tileops._core.lang.values import shown
@@ -22,7 +21,7 @@ from tileops._core.runtime.symbolic import demand
 from tileops._core.runtime.wording import Reason, fault_of, fault_of_output
 from tileops._core.signature.plan import CheckParam, Plan
 from tileops._core.spec.model import Constructor, Location, Param
-from tileops.errors import SignatureError, SignatureTypeError
+from tileops.errors import Phase, SignatureError, SignatureTypeError
 
 _MISSING: Any = object()
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tileops._core.codegen.context import Phase
 from tileops._core.codegen.names import Names, Solving, solved_name, spell
 from tileops._core.lang.evaluate import evaluate
 from tileops._core.lang.kinds import DTypeKind, MaybeKind
 from tileops._core.lang.nodes import Constant, Expr, Name
 from tileops._core.lang.printer import to_text
+from tileops._core.lang.reads import reads
 from tileops._core.lang.values import shown
+from tileops._core.runtime.symbolic import is_symbolic
 from tileops._core.runtime.tensors import dtype_name_of
 from tileops._core.signature.plan import (
     ComputeLet,
@@ -27,6 +28,7 @@ from tileops._core.signature.plan import (
     Value,
 )
 from tileops._core.spec.model import TensorInput
+from tileops.errors import Phase
 
 
 class Known:
@@ -81,11 +83,14 @@ class Known:
         return self.value(expr.id) if isinstance(expr, Name) else self._variables.get("expected")
 
     def evaluated(self, expr: Expr) -> Any:
-        """The value of an expression, or its text where a symbolic size forbids to evaluate."""
-        try:
-            return evaluate(expr, self)
-        except (TypeError, ValueError, RuntimeError):
-            return to_text(expr)
+        """The value of an expression, or its text where it reads symbolic sizes."""
+        return to_text(expr) if self.reads_symbols(expr) else evaluate(expr, self)
+
+    def reads_symbols(self, expr: Expr) -> bool:
+        """Whether an expression reads a symbolic size."""
+        values = [self.value(name) for name in reads(expr).names]
+        items = [item for v in values for item in (v if isinstance(v, tuple) else (v,))]
+        return any(map(is_symbolic, items))
 
     def output(self, name: str) -> tuple[tuple[Any, ...], str]:
         """The inferred shape and dtype of an output."""

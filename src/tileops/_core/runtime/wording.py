@@ -322,10 +322,11 @@ def _non_negative(step: CheckNonNegative, known: Known, reason: Reason) -> Fault
 def _evaluation(expr: Expr, known: Known, reason: Reason) -> str:
     """What an evaluation raised, in the words of the language where it can be repeated."""
     text = str(reason) or type(reason).__name__
-    try:
-        evaluate(expr, known)
-    except EvaluationFault as fault:
-        text = str(fault)
+    if not known.reads_symbols(expr):
+        try:
+            evaluate(expr, known)
+        except EvaluationFault as fault:
+            text = str(fault)
     values = [] if "=" in text else _values(expr, known)
     return f"{text} ({', '.join(values)})" if values else text
 

@@ -1,0 +1,121 @@
+"""The call device, and construction-time tensors placed on it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tileops._core.runtime.placement import placed
+from tileops.errors import SignatureError
+
+ROPE = """
+RopeFwdOp:
+  signature:
+    forall: {N: Dim, P: Dim, T: "DType[float16 | float32 | float64]"}
+    params:
+      table: {dtype: int32, shape: "[2]", device: cpu}
+      factors: {dtype: T, shape: "[P]", optional: true}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[N]"}}
+"""
+CAST = """
+CastFwdOp:
+  signature:
+    forall: {N: Dim, T: "DType[float16 | float64]"}
+    params:
+      factors: {dtype: "coalesce_dtype(wide, T)", shape: "[2]"}
+      wide: {type: "float64 | None", default: null}
+    inputs: {x: {dtype: T, shape: "[N]"}}
+    outputs: {y: {dtype: T, shape: "[N]"}}
+"""
+GRID = """
+GridFwdOp:
+  signature:
+    params:
+      n: {type: int}
+      weight: {dtype: float32, shape: "[2]", optional: true}
+      bias: {dtype: float32, shape: "[2]", optional: true}
+      device: {type: "torch.device | str | None", default: null}
+    outputs: {y: {dtype: float32, shape: "[n]"}}
+"""
+TABLE = torch.ones(2).int()
+
+
+def test_one_copy_per_device_and_the_attribute_follows(op_for):
+    factors = torch.arange(3.0)
+    op = op_for(ROPE, factors=factors, table=TABLE)
+    op.check(x=torch.zeros(4))
+    assert op.factors is factors
+    op.check(x=torch.zeros(4, device="meta"))
+    on_meta = op.factors
+    assert on_meta.is_meta
+    assert op.table is TABLE
+    op.check(x=torch.zeros(4))
+    assert op.factors is not on_meta
+    assert torch.equal(op.factors, factors)
+    op.check(x=torch.zeros(4, device="meta"))
+    assert op.factors is on_meta
+    assert set(op._placed_tensors["factors"]) == {torch.device("cpu"), torch.device("meta")}
+
+
+def test_rebinding_discards_the_copies(op_for):
+    op = op_for(ROPE, factors=torch.zeros(3), table=TABLE)
+    op.check(x=torch.zeros(4, device="meta"))
+    op.factors = torch.ones(3)
+    op.check(x=torch.zeros(4))
+    assert torch.equal(op.factors, torch.ones(3))
+    assert set(op._placed_tensors["factors"]) == {torch.device("cpu")}
+
+
+def test_the_dtype_of_the_call_and_nothing_is_lost_on_the_way(op_for):
+    precise = torch.tensor([1.0 + 2.0**-30, 3.0], dtype=torch.float64)
+    op = op_for(CAST, factors=precise, wide=None)
+    record = op.check(x=torch.zeros(4).half())
+    assert op.factors.dtype is torch.float16
+    assert record.tensors["factors"] == ((2,), "float16")
+    op.check(x=torch.zeros(4).double())
+    assert torch.equal(op.factors, precise)
+
+
+def test_a_dtype_that_construction_knows_is_checked_there(op_for):
+    fixed = CAST.replace("coalesce_dtype(wide, T)", "T")
+    op = op_for(fixed, factors=torch.zeros(2).double(), wide=None)
+    with pytest.raises(SignatureError, match="expected float64, got float16, where T=float64"):
+        op.check(x=torch.zeros(4).half())
+
+
+def test_traced_calls_place_nothing(op_for):
+    op = op_for(ROPE, factors=torch.zeros(3), table=TABLE)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        op.check(x=torch.zeros(4, device="meta"))
+    assert op._placed_tensors == {}
+    assert not op.factors.is_meta
+
+
+def test_the_device_parameter_comes_before_construction_time_tensors(op_for):
+    meta = torch.zeros(2, device="meta")
+    here = torch.zeros(2)
+    assert op_for(GRID, n=3, weight=meta, bias=None, device=None).check().device.type == "meta"
+    assert op_for(GRID, n=3, weight=here, bias=None, device="meta").check().device.type == "meta"
+
+
+def test_no_device_at_all(op_for):
+    expected = torch.accelerator.current_accelerator(check_available=True)
+    found = op_for(GRID, n=3, weight=None, bias=None, device=None).check().device
+    assert (found and found.type) == (expected and expected.type)
+
+
+def test_construction_time_tensors_that_disagree_where_they_decide(op_for):
+    given = {"n": 3, "weight": torch.zeros(2, device="meta"), "bias": torch.zeros(2)}
+    with pytest.raises(SignatureError) as caught:
+        op_for(GRID, **given, device=None).check()
+    assert "GridFwdOp (call): params: expected one device, got meta (weight), cpu (bias)" in str(
+        caught.value
+    )
+    assert op_for(GRID, **given, device="meta").check().device == torch.device("meta")
+
+
+def test_an_unknown_device_leaves_the_tensor(op_for):
+    op = op_for(GRID, n=3, weight=torch.zeros(2), bias=None, device="cpu")
+    assert placed(op, "weight", None, "float32") is op.weight

@@ -49,7 +49,7 @@ def store_vector(place, values, count, dtype):
         8: (T.stg64, "uint32x2"),
         4: (T.stg32, "uint32"),
     }[count * _BYTES[dtype]]
-    return store(place, T.reinterpret(word, values[0:count]))
+    return store(place, T.reinterpret(values[0:count], word))
 
 
 def row_loader(vectors: int, lanes: int, count: int):

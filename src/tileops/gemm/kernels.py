@@ -94,7 +94,8 @@ _PRODUCTS_PER_CYCLE = 2048  # of one multiprocessor, 16-bit operands
 _BYTES_PER_CYCLE = 48  # that one multiprocessor gets from the L2 cache when all of them ask
 _CYCLES_PER_TILE = 1500  # filling the ring and draining the last products
 
-_TILES = (Tile(128, 256, 64, 4), Tile(128, 192, 64, 4), Tile(128, 128, 64, 6), Tile(64, 64, 128, 6))
+
+TILES = (Tile(128, 256, 64, 4), Tile(128, 192, 64, 4), Tile(128, 128, 64, 6), Tile(64, 64, 128, 6))
 
 
 class GemmPipelinedKernel(Kernel, GemmFwdInterface):
@@ -141,7 +142,7 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmPipelinedKernel]]:
         """One build for each pair of layouts and class of shapes; no extent is part of it."""
-        tile = min(_TILES, key=lambda tile: tile.cycles(call))
+        tile = min(TILES, key=lambda tile: tile.cycles(call))
         constants = (call.trans_a, call.trans_b, call.dtype, tile, call.sm_count)
         return constants, lambda: cls(*constants)
 

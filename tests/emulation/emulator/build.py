@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,18 +15,13 @@ _MACHINE = Path(__file__).parent / "machine"
 _FLAGS = ("-std=c++17", "-march=native", "-fno-strict-aliasing", "-fPIC", "-shared", "-w")
 
 
-def compiler() -> str | None:
-    """The C++ compiler, or None where there is none."""
-    return shutil.which("g++")
-
-
 def machine(folder: Path) -> Path:
     """The shared library of the machine, compiled into `folder`."""
     parts = sorted(_MACHINE.glob("*.cpp"))
     text = "".join(part.read_text() for part in sorted(_MACHINE.iterdir()))
     library = folder / f"libmachine-{_digest(text)}.so"
     if not library.exists():
-        _compile([*parts], library, "-O2")
+        _compile(parts, library, "-O2")
     return library
 
 
@@ -45,7 +40,7 @@ def kernel(lowered: Lowered, name: str, folder: Path) -> ctypes.CDLL:
 
 
 def _compile(inputs: list[Path], output: Path, *flags: str) -> None:
-    partial = output.with_suffix(f".{_digest(str(inputs))}.part")
+    partial = output.with_suffix(f".{os.getpid()}.part")  # another process may build the same
     command = ["g++", *_FLAGS, *flags, *map(str, inputs), "-o", str(partial)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -10,19 +10,15 @@ from typing import Any
 import torch
 
 from emulation.emulator import build
-from emulation.emulator.lowering import Launch, TensorMap, bind, evaluate, lower
+from emulation.emulator.errors import EmulationError
+from emulation.emulator.lowering import Launch, Lowered, TensorMap, bind, evaluate
 from emulation.emulator.memory import Guarded
-from tileops._programs.program import Program
 
 _SHARED_LIMIT = 227 * 1024
 _MAGIC = 0x7E3A
 _ELEMENT_BYTES = {0: 1, 2: 4, 4: 4, 6: 2, 7: 4, 9: 2}  # by the encoder's number of a data type
 _SWIZZLE_BYTES = {1: 32, 2: 64, 3: 128}
 _SCALARS = {"float": ctypes.c_float, "int64_t": ctypes.c_int64, "long": ctypes.c_int64}
-
-
-class EmulationError(AssertionError):
-    """A kernel did something that the device forbids, or waits for ever."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +76,12 @@ class Emulator:
     """A program on the emulated device.
 
     Args:
-        program: what a builder returned.
+        lowered: the program.
         folder: where compiled kernels are kept.
     """
 
-    def __init__(self, program: Program, folder: Path) -> None:
-        self.lowered = lower(program)
+    def __init__(self, lowered: Lowered, folder: Path) -> None:
+        self._lowered = lowered
         self._folder = folder
 
     def run(self, *arguments: torch.Tensor | float, schedule: Schedule = SCHEDULES[0]) -> None:
@@ -97,7 +93,7 @@ class Emulator:
         """
         values: dict[str, Any] = {}
         copies = self._bind(arguments, values)
-        for step in self.lowered.steps:
+        for step in self._lowered.steps:
             if isinstance(step, TensorMap):
                 values[step.name] = _encode(step, values)
             else:
@@ -107,7 +103,7 @@ class Emulator:
 
     def _bind(self, arguments: tuple[Any, ...], values: dict[str, Any]) -> list[Guarded]:
         """Gives every parameter and every extent its value; returns the copies of the tensors."""
-        function = self.lowered.function
+        function = self._lowered.function
         if len(arguments) != len(function.params):
             raise ValueError(f"{len(arguments)} arguments for {len(function.params)} parameters")
         copies = []
@@ -137,7 +133,7 @@ class Emulator:
         held = [
             _argument(text, value, values)
             for text, value in zip(
-                self.lowered.parameters[launch.kernel], launch.arguments, strict=True
+                self._lowered.parameters[launch.kernel], launch.arguments, strict=True
             )
         ]
         addresses = (ctypes.c_void_p * len(held))(*(ctypes.addressof(item) for item in held))
@@ -145,7 +141,7 @@ class Emulator:
             schedule.late_products, schedule.late_copies, schedule.random_order, schedule.seed
         )
         message = ctypes.c_char_p()
-        library = build.kernel(self.lowered, launch.kernel, self._folder)
+        library = build.kernel(self._lowered, launch.kernel, self._folder)
         machine = ctypes.CDLL(str(build.machine(self._folder)))
         failed = machine.emu_run(
             library.emu_entry, addresses, geometry, max(shared, 1024), ctypes.byref(how),

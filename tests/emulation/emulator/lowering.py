@@ -143,7 +143,7 @@ def bind(extent: Any, size: int, values: dict[str, Any]) -> None:
     unknown = extent
     if isinstance(extent, tirx.Mul):
         unknown, factor = extent.a, extent.b.value
-    if isinstance(unknown, tirx.Var) and unknown.name not in values and size % factor == 0:
+    if isinstance(unknown, tirx.Var) and unknown.name not in values:
         values[unknown.name] = size // factor
     if evaluate(extent, values) != size:
         raise ValueError(f"extent {size} where the program declares {extent} with {values}")

@@ -7,6 +7,8 @@ import mmap
 
 import torch
 
+from emulation.emulator.errors import EmulationError
+
 _PAGE = mmap.PAGESIZE
 _NO_ACCESS = 0
 _UNIT = 16  # tensors start on the boundaries that the device's allocator keeps at least
@@ -41,9 +43,9 @@ class Guarded:
         """Writes the contents into the tensor that was copied.
 
         Raises:
-            RuntimeError: something was written behind the tensor.
+            EmulationError: something was written behind the tensor.
         """
         behind = ctypes.string_at(self.address + self._size, self._pad)
         if behind != b"\xff" * self._pad:
-            raise RuntimeError("a tensor was written beyond its end")
+            raise EmulationError("a tensor was written beyond its end")
         ctypes.memmove(self._tensor.data_ptr(), self.address, self._size)

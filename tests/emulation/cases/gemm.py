@@ -1,0 +1,55 @@
+"""GEMM: four layouts, every tile, tails in all three extents, rings that go round several times."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from emulation.cases.case import Case
+from tileops.gemm.kernels import TILES, GemmPipelinedKernel
+from tileops.gemm.reference import gemm
+
+BLOCKS = 3  # fewer than tiles, so that every block walks
+
+
+def _case(name, m, n, k, trans_a, trans_b, dtype, tile, blocks=BLOCKS, **config):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        a = torch.randn((k, m) if trans_a else (m, k), generator=generator).to(dtype)
+        b = torch.randn((n, k) if trans_b else (k, n), generator=generator).to(dtype)
+        return a, b
+
+    def expected(a: Tensor, b: Tensor) -> Tensor:
+        return gemm(a, b, trans_a=trans_a, trans_b=trans_b)
+
+    return Case(
+        name,
+        GemmPipelinedKernel,
+        (trans_a, trans_b, dtype, tile, blocks),
+        inputs,
+        expected,
+        config,
+        contains=("tl::wgmma_ss", "tl::tma_load", "tl::tma_store", "warpgroup_reg_alloc"),
+    )
+
+
+def _layouts():
+    for trans_a in (False, True):
+        for trans_b in (False, True):
+            for tile in TILES:
+                name = (
+                    f"{'T' if trans_a else 'N'}{'T' if trans_b else 'N'} {'x'.join(map(str, tile))}"
+                )
+                yield _case(name, 136, 520, 200, trans_a, trans_b, torch.bfloat16, tile)
+
+
+WIDE = TILES[0]
+
+CASES = (
+    *_layouts(),
+    _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
+    _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),
+    _case("more blocks than tiles", 64, 64, 64, False, False, torch.bfloat16, TILES[-1]),
+    _case("groups", 700, 400, 72, False, True, torch.bfloat16, TILES[-1], group=3),
+    _case("clusters", 400, 520, 704, False, True, torch.bfloat16, WIDE, 4, cluster=2),
+    _case("clusters, B by depth", 400, 520, 200, True, False, torch.float16, WIDE, 4, cluster=2),
+)

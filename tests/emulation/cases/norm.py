@@ -1,0 +1,55 @@
+"""RMSNorm: every kind of row, weights present and absent, odd row counts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from emulation.cases.case import Case
+from tileops.norm.kernels import RMSNormOnChipKernel, RMSNormStreamingKernel
+from tileops.norm.reference import rms_norm
+
+EPS = 1e-5
+
+
+def _case(kernel, name, rows, n, dtype, weighted, constants, **more):
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        x = torch.randn(rows, n, generator=generator).to(dtype)
+        weight = torch.randn(n, generator=generator).to(dtype)
+        return x, (weight if weighted else None)
+
+    def expected(x: Tensor, weight: Tensor | None) -> Tensor:
+        return rms_norm(x, weight, normalized_shape=(n,), eps=EPS)
+
+    return Case(name, kernel, constants, inputs, expected, **more)
+
+
+def _on_chip(name, rows, n, dtype, weighted, **more):
+    constants = (n, dtype, EPS, weighted)
+    return _case(RMSNormOnChipKernel, name, rows, n, dtype, weighted, constants, **more)
+
+
+def _streamed(name, rows, n, dtype, weighted, vector, **more):
+    constants = (vector, dtype, EPS, weighted)
+    return _case(RMSNormStreamingKernel, name, rows, n, dtype, weighted, constants, **more)
+
+
+WIDE = ("uint4", "store_global_128")
+
+CASES = (
+    _on_chip("row of a block", 3, 4096, torch.bfloat16, True, contains=WIDE),
+    _on_chip("no weight", 2, 4096, torch.float16, False, contains=WIDE),
+    _on_chip("float32", 2, 2048, torch.float32, True, contains=("float4", "store_global_128")),
+    _on_chip("rows of a warp", 21, 128, torch.float16, True, contains=WIDE),
+    _on_chip("rows of several warps", 5, 768, torch.bfloat16, True, contains=WIDE),
+    _on_chip("ragged last vector", 3, 1000, torch.bfloat16, True, contains=WIDE),
+    _on_chip("narrow vectors", 3, 2052, torch.float16, True, contains=("store_global_64",)),
+    _on_chip("odd width", 3, 1001, torch.bfloat16, True),
+    _on_chip("one element", 130, 1, torch.float32, True),
+    _on_chip("longest row", 1, 1 << 15, torch.bfloat16, True, contains=WIDE),
+    _on_chip("other threads", 3, 4096, torch.float16, True, config={"lanes": 128, "rows": 1}),
+    _streamed("whole steps", 2, 32768, torch.bfloat16, True, 8, contains=WIDE),
+    _streamed("no weight", 2, 16384, torch.float16, False, 8, contains=WIDE),
+    _streamed("part of a step", 3, 5000, torch.float32, True, 4, contains=("store_global_128",)),
+    _streamed("odd width", 2, 5001, torch.bfloat16, True, 1),
+)

@@ -1,0 +1,59 @@
+"""Every kernel that TileLang makes gives its reference's result under every schedule."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+import tileops
+from emulation.cases import CASES, Case
+from emulation.emulator import SCHEDULES
+from tileops.kernels import Kernel
+
+# Each result is rounded once, from a float32 accumulation of a few thousand terms of order one.
+TOLERANCE = {
+    torch.float32: {"rtol": 1e-5, "atol": 1e-5},
+    torch.float16: {"rtol": 2.0**-10, "atol": 1e-4},
+    torch.bfloat16: {"rtol": 2.0**-7, "atol": 1e-4},
+}
+
+
+@pytest.fixture(scope="module")
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernel_gives_the_references_result(
+    case: Case, generator: torch.Generator, hopper: Any
+) -> None:
+    kernel = case.build()
+    inputs = case.inputs(generator)
+    kept = [None if tensor is None else tensor.clone() for tensor in inputs]
+    wide = case.expected(*(None if tensor is None else tensor.double() for tensor in inputs))
+    for schedule in SCHEDULES:
+        hopper.schedule = schedule
+        result = kernel(*inputs)
+        torch.testing.assert_close(
+            result.double(), wide, **TOLERANCE[result.dtype], msg=partial("{}: {}".format, schedule)
+        )
+    for before, after in zip(kept, inputs, strict=True):
+        assert before is None or torch.equal(before, after), "an input was written"
+    (lowered,) = hopper.lowered
+    for needed in case.contains:
+        assert needed in lowered.source
+
+
+def test_every_kernel_that_tilelang_makes_is_run() -> None:
+    made = set()
+    for family in tileops.FAMILIES:
+        module = importlib.import_module(f"tileops.{family}.kernels")
+        for found in vars(module).values():
+            if inspect.isclass(found) and issubclass(found, Kernel) and found.needs_tilelang:
+                made.add(found)
+    assert made == {case.kernel for case in CASES}

@@ -1,0 +1,125 @@
+"""What the TileLang kernels serve, refuse and share builds for; no device is needed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops._core.dispatch.alignment import aligned
+from tileops.gemm import GemmFwdOp
+from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel
+from tileops.norm import RMSNormFwdOp
+from tileops.norm.kernels import RMSNormCall, RMSNormOnChipKernel, RMSNormStreamingKernel
+
+HALVES = [torch.float16, torch.bfloat16]
+LONGEST = RMSNormOnChipKernel.LONGEST_ROW
+
+
+def norm_call(n: int, dtype: torch.dtype = torch.bfloat16, weighted: bool = True, arch: int = 90):
+    return RMSNormCall(n, 1e-6, weighted, dtype, arch=arch)
+
+
+def gemm_call(m, n, k, trans_a=False, trans_b=True, dtype=torch.bfloat16, arch=90):
+    return GemmCall(m, n, k, trans_a, trans_b, dtype, arch=arch, sm_count=132)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
+@pytest.mark.parametrize("n", [1, 100, 4096, 4097, LONGEST])
+def test_rows_that_fit_are_held_on_chip(n: int, dtype: torch.dtype) -> None:
+    assert RMSNormFwdOp([n]).key_for("rms_norm", norm_call(n, dtype)) == "on_chip"
+
+
+def test_longer_rows_are_streamed() -> None:
+    call = norm_call(LONGEST + 1)
+    assert RMSNormFwdOp([LONGEST + 1]).key_for("rms_norm", call) == "streaming"
+    assert RMSNormOnChipKernel.refusal(call) == (
+        f"holds rows of at most {LONGEST} elements in registers, not {LONGEST + 1}"
+    )
+
+
+@pytest.mark.parametrize("arch", [80, 100])
+def test_other_architectures_are_served_by_torch(arch: int) -> None:
+    assert RMSNormFwdOp([64]).key_for("rms_norm", norm_call(64, arch=arch)) == "portable"
+    assert GemmFwdOp().key_for("gemm", gemm_call(64, 64, 64, arch=arch)) == "portable"
+
+
+def test_rows_of_one_kind_share_a_build() -> None:
+    identity, _ = RMSNormOnChipKernel.entry_for(norm_call(4096))
+    assert identity == RMSNormOnChipKernel.entry_for(norm_call(4096, arch=90))[0]
+    others = [norm_call(4096, torch.float16), norm_call(2048), norm_call(4096, weighted=False)]
+    assert identity not in [RMSNormOnChipKernel.entry_for(call)[0] for call in others]
+
+
+def test_streamed_rows_share_a_build_whatever_their_length() -> None:
+    def build(n: int):
+        return RMSNormStreamingKernel.entry_for(norm_call(n))[0]
+
+    assert build(40000) == build(800000)
+    assert build(40001) == build(50001) != build(40000)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize("trans_a", [False, True])
+def test_products_of_halves_are_pipelined(trans_a, trans_b, dtype) -> None:
+    call = gemm_call(4096, 4096, 7168, trans_a, trans_b, dtype)
+    assert GemmFwdOp(trans_a, trans_b).key_for("gemm", call) == "pipelined"
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (
+            gemm_call(64, 64, 64, dtype=torch.float32),
+            "multiplies float16 and bfloat16, not float32",
+        ),
+        (gemm_call(64, 64, 0), "has no step to multiply when k is 0"),
+        (gemm_call(64, 64, 1001), "in a k=1001 is no multiple of 8"),
+        (gemm_call(63, 64, 64, trans_a=True), "in a m=63 is no multiple of 8"),
+        (gemm_call(64, 60, 64, trans_b=False), "in b n=60 is no multiple of 8"),
+        (gemm_call(64, 60, 64), "in the result n=60 is no multiple of 8"),
+        (gemm_call(64, 64, 63, trans_a=True), "in b k=63 is no multiple of 8"),
+    ],
+)
+def test_products_that_are_refused_say_why(call: GemmCall, reason: str) -> None:
+    refusal = GemmPipelinedKernel.refusal(call)
+    assert refusal is not None
+    assert refusal.endswith(reason)
+    assert GemmFwdOp(call.trans_a, call.trans_b).key_for("gemm", call) != "pipelined"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        gemm_call(63, 64, 64),
+        gemm_call(64, 64, 63, trans_a=True, trans_b=False),
+        gemm_call(1, 8, 8),
+    ],
+)
+def test_extents_that_are_no_row_pitch_may_be_odd(call: GemmCall) -> None:
+    assert GemmPipelinedKernel.refusal(call) is None
+
+
+def tile_of(call: GemmCall):
+    return GemmPipelinedKernel.entry_for(call)[0][3]
+
+
+def test_tiles_are_chosen_by_the_class_of_the_shape() -> None:
+    assert tile_of(gemm_call(4096, 4096, 7168)) == TILES[0]
+    assert tile_of(gemm_call(4096, 2112, 7168)) == TILES[1]  # fewer columns idle in the last round
+    assert tile_of(gemm_call(1024, 1024, 1024)) == TILES[2]  # more blocks than wide tiles
+    assert tile_of(gemm_call(16, 4096, 7168)) == TILES[3]
+
+
+def test_row_counts_of_a_class_share_a_build() -> None:
+    builds = {GemmPipelinedKernel.entry_for(gemm_call(m, 4096, 4096))[0] for m in range(1, 501)}
+    assert len(builds) <= 3
+
+
+def test_tensors_off_the_boundary_are_copied() -> None:
+    base = torch.arange(64, dtype=torch.float16)
+    assert aligned(base) is base
+    view = base[1:]
+    copy = aligned(view)
+    assert copy.data_ptr() % 16 == 0
+    assert torch.equal(copy, view)

@@ -19,6 +19,10 @@ from tileops._core.signature.symint_checks import symint_complaints
 from tileops._core.spec.model import Finding, OpSpec, TypeFamily
 
 
+FIRST_PER_BRANCH = 26
+"""The number of the first check that judges branch by branch."""
+
+
 def check_spec(spec: OpSpec) -> tuple[Finding, ...]:
     """Judge a signature and its inline formulas.
 
@@ -32,14 +36,23 @@ def check_spec(spec: OpSpec) -> tuple[Finding, ...]:
 
 
 def complaints(analysis: Analysis) -> Iterator[Complaint]:
-    """All that the checks have to say about a spec, in no order."""
-    yield from kind_complaints(analysis)
-    yield from family_complaints(analysis)
-    yield from _let_cycles(analysis)
-    yield from branch_complaints(analysis)
-    yield from effect_complaints(analysis)
-    yield from metadata_complaints(analysis)
-    yield from symint_complaints(analysis)
+    """All that the checks have to say about a spec, in no order.
+
+    A field that means nothing by itself is not judged branch by branch.
+    """
+    found = [
+        *kind_complaints(analysis),
+        *family_complaints(analysis),
+        *_let_cycles(analysis),
+        *branch_complaints(analysis),
+        *effect_complaints(analysis),
+        *metadata_complaints(analysis),
+        *symint_complaints(analysis),
+    ]
+    faulty = {each.path for each in found if each.check < FIRST_PER_BRANCH}
+    yield from (
+        each for each in found if each.check < FIRST_PER_BRANCH or each.path not in faulty
+    )
     yield from _unread(analysis)
 
 

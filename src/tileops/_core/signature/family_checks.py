@@ -23,7 +23,7 @@ def family_complaints(analysis: Analysis) -> Iterator[Complaint]:
     """Checks 18, 19 and 26 of every family, and the form of applications."""
     yield from _application_complaints(analysis)
     yield from _reference_complaints(analysis)
-    faulty = set()
+    faulty = {name for name in analysis.facts.signature.types if _is_partial(analysis, name)}
     for family in analysis.facts.signature.types.values():
         found = [*_subject_complaints(analysis, family), *_pattern_complaints(analysis, family)]
         faulty |= {family.name} if found else set()
@@ -73,9 +73,15 @@ def _application_complaints(analysis: Analysis) -> Iterator[Complaint]:
         wanted, given = len(family.formals) if family else 0, len(site.node.args)
         if family is None and not _may_be_unread(analysis):
             yield Complaint(site.path, 14, f"{site.node.family} is no type family")
-        elif family is not None and wanted != given:
+        elif family is not None and wanted != given and not _is_partial(analysis, family.name):
             message = f"{family.name} takes {wanted} arguments, got {given}"
             yield Complaint(site.path, 18, message)
+
+
+def _is_partial(analysis: Analysis, family: str) -> bool:
+    """Whether something in a family could not be read."""
+    path = f"signature.types.{family}"
+    return any(f"{each}.".startswith(f"{path}.") for each in analysis.spec.unknown)
 
 
 def _may_be_unread(analysis: Analysis) -> bool:

@@ -135,16 +135,22 @@ def _read_combos(
         row = _read_combo(item, admitted)
         if row is None:
             continue
-        for other, earlier in combos.items():
-            if set(row) != set(earlier.dtypes):
-                item.error(21, f"its names differ from those of row {other}")
-            elif row == earlier.dtypes:
-                item.error(21, f"repeats row {other}")
-            else:
-                continue
-            break
-        combos[number] = DtypeCombo(row, item.location)
+        fault = _clash(row, combos)
+        if fault is None:
+            combos[number] = DtypeCombo(row, item.location)
+        else:
+            item.error(21, fault)
     return tuple(combos.values())
+
+
+def _clash(row: Mapping[str, str], earlier: Mapping[int, DtypeCombo]) -> str | None:
+    """Why a row cannot stand beside earlier ones."""
+    for number, other in earlier.items():
+        if set(row) != set(other.dtypes):
+            return f"its names differ from those of row {number}"
+        if row == other.dtypes:
+            return f"repeats row {number}"
+    return None
 
 
 def _read_combo(

@@ -10,7 +10,7 @@ import tileops
 
 ROLES = {"ops", "kernels", "programs", "reference", "roofline", "types", "spec"}
 FILES = {f"{role}.py" for role in ROLES - {"spec"}} | {"__init__.py", "spec.yaml", "types.yaml"}
-FORBIDDEN_NAMES = {"utils", "util", "common", "misc", "manager", "helpers", "base"}
+FORBIDDEN_NAMES = {"utils", "util", "common", "misc", "manager", "helpers"}
 
 
 def test_every_family_is_a_folder_with_its_spec(package: Path) -> None:

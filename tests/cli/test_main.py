@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,21 @@ def test_every_command_has_help(tileops: Run, command: object) -> None:
     assert (command.__doc__ or "").splitlines()[0] in outcome.out
 
 
-def test_version_is_that_of_the_distribution(tileops: Run) -> None:
+def test_version_is_that_of_the_distribution(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: f"1.2.3 of {name}")
     outcome = tileops("--version")
     assert outcome.code == 0
-    assert outcome.out == f"tileops {version('tileops')}\n"
+    assert outcome.out == "tileops 1.2.3 of tileops\n"
+
+
+def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    outcome = tileops("--version")
+    assert outcome.code == 0
+    assert outcome.out == "tileops, a checkout that is not installed\n"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +62,7 @@ def test_version_is_that_of_the_distribution(tileops: Run) -> None:
         (("list", "--status", "done"), "invalid choice: 'done'"),
         (("list", "--family", "nrom"), "no family is called nrom; known: "),
         (("show", "rmsnorm"), "no op is called rmsnorm; nearest: RMSNormFwdOp"),
-        (("show", "xyzzy"), "no op is called xyzzy\n"),
+        (("show", "qqqq"), "no op is called qqqq\n"),
         (("validate", "NormFwdOp"), "no op is called NormFwdOp"),
         (("validate", "--source", "nowhere.yaml"), "no such file: nowhere.yaml"),
         (("validate", "--branch-limit", "0"), "expected at least 1, got 0"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tileops import errors
 from tileops.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,9 +50,8 @@ def test_examples_run(path: Path) -> None:
         if words[:1] == ["fragment"]:
             continue
         if words[:1] == ["raises"]:
-            with pytest.raises(Exception, match="") as caught:
+            with pytest.raises(getattr(errors, words[1])):
                 exec(code, names)
-            assert type(caught.value).__name__ == words[1]
         else:
             exec(code, names)
 

@@ -62,7 +62,10 @@ class _Version(argparse.Action):
     """Prints the installed version; read when asked, since it looks up the distribution."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
+        from importlib import metadata
 
-        print(f"tileops {version('tileops')}")
+        try:
+            print(f"tileops {metadata.version('tileops')}")
+        except metadata.PackageNotFoundError:
+            print("tileops, a checkout that is not installed")
         parser.exit()

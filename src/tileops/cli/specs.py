@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,14 @@ def spec_named(name: str) -> OpSpec:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """`; nearest: A, B`, or nothing; case does not count and `FwdOp` may be left out."""
-    by_lower = {word.lower(): word for word in known}
-    wanted = name.lower()
-    guesses = dict.fromkeys(
-        difflib.get_close_matches(wanted, by_lower, 3)
-        + difflib.get_close_matches(f"{wanted}fwdop", by_lower, 3)
-    )
-    return (
-        f"; nearest: {', '.join(by_lower[guess] for guess in list(guesses)[:3])}" if guesses else ""
-    )
+    """`; nearest: A, B`, or nothing; neither case nor the suffix of op names counts."""
+    by_stem = {_stem(word): word for word in known}
+    guesses = difflib.get_close_matches(_stem(name), by_stem, 3)
+    return f"; nearest: {', '.join(by_stem[guess] for guess in guesses)}" if guesses else ""
+
+
+def _stem(name: str) -> str:
+    return re.sub("(fwd|bwd)?op$", "", name.lower())
 
 
 def class_of(spec: OpSpec) -> type[Op]:

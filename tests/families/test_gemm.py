@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tileops.gemm import BmmFwdOp, GemmFwdOp, reference
+from tileops.gemm.kernels import GemmCall
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 
@@ -66,6 +67,20 @@ def test_special_values_stay_in_their_row(draw, special):
 def test_bmm_is_accurate(draw, close, dtype, batch, m, n, k):
     a, b = draw(batch, m, k, dtype=dtype, scale=k**-0.5), draw(batch, k, n, dtype=dtype)
     close(BmmFwdOp()(a, b), reference.bmm(a, b), bound(dtype, k))
+
+
+@pytest.mark.parametrize(
+    ("extents", "dtype", "arch", "key"),
+    [
+        ((4096, 4096, 7168), torch.bfloat16, 90, "pipelined"),
+        ((4096, 4095, 7168), torch.bfloat16, 90, "portable"),
+        ((4096, 4096, 7168), torch.float32, 90, "portable"),
+        ((4096, 4096, 7168), torch.float16, 80, "portable"),
+    ],
+)
+def test_extents_dtype_and_architecture_choose_the_kernel(extents, dtype, arch, key):
+    call = GemmCall(*extents, False, True, dtype, arch=arch)
+    assert GemmFwdOp().key_for("gemm", call) == key
 
 
 def test_rows_do_not_make_entries(draw):

@@ -98,10 +98,18 @@ def test_fused_add_is_accurate_and_writes_nothing(draw, close):
     assert all(map(torch.equal, tensors, before))
 
 
-def test_the_portable_kernel_serves_the_cpu_and_what_nothing_else_does():
-    op = RMSNormFwdOp([4096])
-    cpu = RMSNormCall(4096, 1e-6, True, torch.float32, device=torch.device("cpu"))
-    assert op.key_for("rms_norm", cpu) == "portable"
+@pytest.mark.parametrize(
+    ("n", "arch", "key"),
+    [(7, 90, "on_chip"), (4096, 90, "on_chip"), (65536, 90, "streaming"), (4096, 80, "portable")],
+)
+def test_the_row_and_the_architecture_choose_the_kernel(n, arch, key):
+    call = RMSNormCall(n, 1e-6, True, torch.float16, arch=arch)
+    assert RMSNormFwdOp([n]).key_for("rms_norm", call) == key
+
+
+def test_the_portable_kernel_serves_the_cpu():
+    call = RMSNormCall(4096, 1e-6, True, torch.float16, device=torch.device("cpu"))
+    assert RMSNormFwdOp([4096]).key_for("rms_norm", call) == "portable"
 
 
 def test_rows_do_not_make_entries(draw):

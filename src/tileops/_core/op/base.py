@@ -7,7 +7,7 @@ calls, entries, composition, records, tuning, copies, explanation.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileops._core.op.define import define
 from tileops._core.op.explain import Explained
@@ -28,6 +28,9 @@ class Op(Explained, metaclass=OpMeta):
         super().__init_subclass__(**kwargs)
         define(cls)
 
-    @abstractmethod
-    def _infer_output_shapes(self, *shapes: Any, **named: Any) -> Any:
-        """Output shapes from input shapes; generated from a spec."""
+    if not TYPE_CHECKING:
+        # A type checker does not see what is generated and would take every op for abstract.
+
+        @abstractmethod
+        def _infer_output_shapes(self, *shapes: Any, **named: Any) -> Any:
+            """Output shapes from input shapes; generated from a spec."""

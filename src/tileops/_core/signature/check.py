@@ -18,7 +18,6 @@ from tileops._core.signature.sites import Role
 from tileops._core.signature.symint_checks import symint_complaints
 from tileops._core.spec.model import Finding, OpSpec, TypeFamily
 
-
 FIRST_PER_BRANCH = 26
 """The number of the first check that judges branch by branch."""
 
@@ -50,9 +49,7 @@ def complaints(analysis: Analysis) -> Iterator[Complaint]:
         *symint_complaints(analysis),
     ]
     faulty = {each.path for each in found if each.check < FIRST_PER_BRANCH}
-    yield from (
-        each for each in found if each.check < FIRST_PER_BRANCH or each.path not in faulty
-    )
+    yield from (each for each in found if each.check < FIRST_PER_BRANCH or each.path not in faulty)
     yield from _unread(analysis)
 
 

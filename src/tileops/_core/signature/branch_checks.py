@@ -168,7 +168,7 @@ def _conditions(analysis: Analysis) -> Iterator[Complaint]:
             continue
         if site.tensor in first and not site.path.endswith(".mutated"):
             cycle = ", ".join(first[site.tensor])
-            yield Complaint(site.path, 31, f"presence depends on itself: {cycle}")
+            yield Complaint(site.path, 31, f"depends on itself: {cycle}")
         elif site.expr is not None and not _is_cyclic(analysis, site.expr):
             yield from _undecided(analysis, site, site.expr)
 

@@ -56,7 +56,7 @@ def complaints(analysis: Analysis) -> Iterator[Complaint]:
 def _let_cycles(analysis: Analysis) -> Iterator[Complaint]:
     for cycle in cycles(analysis.facts.let_references):
         path = f"signature.let.{cycle[0]}"
-        yield Complaint(path, 20, f"lets refer to each other in a cycle: {', '.join(cycle)}")
+        yield Complaint(path, 20, f"cycle {', '.join(cycle)}")
 
 
 def _unread(analysis: Analysis) -> Iterator[Complaint]:
@@ -66,7 +66,9 @@ def _unread(analysis: Analysis) -> Iterator[Complaint]:
         read = _names(analysis, None)
         for name in signature.forall:
             if name not in read and not is_unknown(analysis.spec, f"signature.forall.{name}"):
-                yield Complaint(f"signature.forall.{name}", 43, "nothing reads it", "advisory")
+                yield Complaint(
+                    f"signature.forall.{name}", 43, "unused: nothing reads it", "advisory"
+                )
     for family in signature.types.values():
         inside = [site for site in analysis.sites if site.owner is family]
         if any(site.node is None for site in inside):
@@ -75,7 +77,7 @@ def _unread(analysis: Analysis) -> Iterator[Complaint]:
         for name in family.formals:
             if name not in read:
                 path = f"signature.types.{family.name}.params.{name}"
-                yield Complaint(path, 43, "nothing reads it", "advisory")
+                yield Complaint(path, 43, "unused: nothing reads it", "advisory")
 
 
 def _names(analysis: Analysis, family: TypeFamily | None) -> set[str]:

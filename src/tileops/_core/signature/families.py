@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
+from tileops._core.lang.kinds import DIM, SHAPE
 from tileops._core.lang.nodes import (
     Attribute,
     Constant,
@@ -86,6 +87,19 @@ class Families:
             if inner is None:
                 return
             shape = inner
+
+    def sized_arguments(self, shape: Declaration[Shape], point: Point) -> tuple[Part, ...]:
+        """The folded arguments that stand for a `Dim` or a `Shape` in the cases taken."""
+        found: list[Part] = []
+        for application, _ in self.chain(shape.node, point) if shape.node is not None else ():
+            family = self.families.get(application.family)
+            for name, expr in (self._arguments(application, family) or {}).items():
+                kind = family.formals[name] if family is not None else None
+                if kind == DIM:
+                    found.append(self.facts.fold(expr, point))
+                elif kind == SHAPE:
+                    found.append(Splice(self.facts.fold(expr, point)))
+        return tuple(found)
 
     def choose(self, application: FamilyApplication, point: Point) -> Choice:
         """Which cases an application's subjects match."""

@@ -100,7 +100,7 @@ def _reference_complaints(analysis: Analysis) -> Iterator[Complaint]:
     }
     for cycle in cycles(references):
         path = f"signature.types.{cycle[0]}"
-        yield Complaint(path, 19, f"families refer to each other in a cycle: {', '.join(cycle)}")
+        yield Complaint(path, 19, f"cycle {', '.join(cycle)}")
     reached = {
         site.node.family
         for site in analysis.sites
@@ -116,4 +116,4 @@ def _reference_complaints(analysis: Analysis) -> Iterator[Complaint]:
         return
     for name in families:
         if name not in reached:
-            yield Complaint(f"signature.types.{name}", 19, "no shape applies this family")
+            yield Complaint(f"signature.types.{name}", 19, "unused: no shape applies it")

@@ -162,7 +162,7 @@ class Scope:
                 return None
             return f"{name} is a Seq[Int] index, which is readable in `values` only"
         if role is Role.CONDITION:
-            return f"a condition reads discriminants only, and {name} is an index"
+            return f"reads more than discriminants: {name} is an index"
         if isinstance(index.kind, DTypeKind) and role in _WITHOUT_PRESENCE:
             return f"{name} is a dtype index, which `values` and `requires` do not read"
         return None
@@ -172,7 +172,7 @@ class Scope:
         if role in _IN_TYPES and is_opaque(kind):
             return f"{name} is {param.type.text}, which takes no part in types"
         if role is Role.CONDITION and not is_finite(kind):
-            return f"a condition reads discriminants only, and {name} is {kind}"
+            return f"reads more than discriminants: {name} is {kind}"
         return None
 
     def _barred_tensor(self, name: str, role: Role, own: str) -> str | None:

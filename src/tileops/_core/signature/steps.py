@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import partial
 
-from tileops._core.lang.nodes import Constant, Expr, Splice
+from tileops._core.lang.nodes import Constant, Expr
 from tileops._core.signature.actions import Action, Catalogue, Phase, Step
 from tileops._core.signature.branches import Branches, Restriction
 from tileops._core.signature.discriminants import OUT, Point
@@ -21,7 +21,6 @@ from tileops._core.signature.plan import (
     CheckCombos,
     CheckHeld,
     CheckLayout,
-    CheckNonNegative,
     CheckOut,
     CheckParam,
     CheckPassed,
@@ -30,10 +29,11 @@ from tileops._core.signature.plan import (
     SettleDevices,
 )
 from tileops._core.signature.scope import Scope
+from tileops._core.signature.signs import Signs
 from tileops._core.signature.solve import Operand, Solver
 from tileops._core.signature.unify import Part
 from tileops._core.signature.usage import Usage
-from tileops._core.spec.model import Declaration, Param, TensorInput, TensorOutput
+from tileops._core.spec.model import Declaration, Param, TensorInput
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Steps:
         self.facts = catalogue.facts
         self.families = families
         self.branches = branches
-        self.scope = scope
+        self.signs = Signs(catalogue, families, scope)
         signature = self.facts.signature
         self.held = self.facts.held
         self.restricted = {restriction.place for restriction in branches.restrictions}
@@ -99,9 +99,7 @@ class Steps:
         solver = Solver(self.catalogue, frozenset(), folded)
         operands = [self._operand(t, point) for t in self.held if self.facts.present(t.name, point)]
         solver.solve(operands)
-        signs: dict[Expr, Action] = {}
-        for expr, action in self._early_signs(solver, point):
-            signs.setdefault(expr, action)
+        signs = self.signs.at_construction(solver.known, point)
         rules = dict(self._early_rules(solver, point))
         combos = [*self._combos(solver)]
         return Constructed(
@@ -138,7 +136,7 @@ class Steps:
                 *self._placements(solver, point),
                 *solver.actions,
                 *(() if constructed.combos else self._combos(solver)),
-                *self._late_signs(solver, point, constructed.signs),
+                *self.signs.at_call(solver.known, point, constructed.signs),
                 *self._late_rules(solver, point, constructed.rules),
                 *self._buffer(point),
             ),
@@ -270,39 +268,6 @@ class Steps:
                 lambda: CheckCombos(NEVER, rows),
                 names - set(signature.params),
             )
-
-    def _early_signs(self, solver: Solver, point: Point) -> Iterator[tuple[Expr, Action]]:
-        """Signs of axes that construction knows, of tensors that are certainly present."""
-        for tensor in self.facts.tensors:
-            if self.facts.present(tensor.name, point):
-                yield from self._signs(tensor, solver, point)
-
-    def _late_signs(self, solver: Solver, point: Point, checked: Set[Expr]) -> Iterator[Action]:
-        """Signs of output axes; an input's axis equals a length, which has no sign."""
-        seen = set(checked)
-        for output in self.facts.signature.outputs.values():
-            if self.facts.present(output.name, point):
-                for expr, action in self._signs(output, solver, point):
-                    if expr not in seen:
-                        seen.add(expr)
-                        yield action
-
-    def _signs(
-        self, tensor: TensorInput | TensorOutput, solver: Solver, point: Point
-    ) -> Iterator[tuple[Expr, Action]]:
-        for place, part in enumerate(self.families.parts(tensor.shape, point) or ()):
-            many = isinstance(part, Splice)
-            expr = part.value if isinstance(part, Splice) else part
-            if solver.known(expr) and not self.scope.is_natural(expr, point):
-                shape = tensor.shape
-                action = self._make(
-                    ("sign", tensor.name, place, id(expr)),
-                    (Phase.SIGN, self.places[tensor.name], place),
-                    partial(CheckNonNegative, NEVER, shape.path, shape.text, expr, many),
-                    self.catalogue.names(expr),
-                    partial(self.facts.presence_reads, tensor.name),
-                )
-                yield expr, action
 
     def _early_rules(self, solver: Solver, point: Point) -> Iterator[tuple[int, Action | None]]:
         """Refinements that construction decides, with the action where one is needed."""

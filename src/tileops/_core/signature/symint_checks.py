@@ -114,7 +114,7 @@ class _Symbols:
         """The places in an expression where a symbol would have to select."""
         for what, selector in self._selectors(node):
             if self.has(selector, variables):
-                yield f"{to_text(cast('Expr', node))} cannot be evaluated on SymInt: it {what}"
+                yield f"not evaluable on SymInt: {to_text(cast('Expr', node))} {what}"
         if isinstance(node, Each):
             variables = {**variables, node.variable: self.has(node.source, variables)}
         for child in children(node):

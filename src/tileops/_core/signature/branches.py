@@ -69,10 +69,13 @@ class Branches:
 
     def _restrictions(self) -> Iterator[Restriction]:
         for place, rule in enumerate(self.facts.signature.shape_rules):
-            if rule.node is not None and self.decided(rule.node):
-                reads = self.facts.reads(rule.node)
-                early = all(self.facts.discriminants[name].at_construction for name in reads)
-                yield Restriction(place, rule, self.inline(rule.node), early)
+            if rule.node is None or not self.decided(rule.node):
+                continue
+            expr = self.inline(rule.node)
+            space = self.space(self.facts.reads(expr))
+            if any(self.facts.fold(expr, point) != Constant(True) for point in space.points):
+                early = all(d.at_construction for d in space.discriminants)
+                yield Restriction(place, rule, expr, early)
 
     def decided(self, expr: Expr) -> bool:
         """Whether an expression reads discriminants and nothing else, lets put in."""

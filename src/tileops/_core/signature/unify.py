@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from tileops._core.lang.nodes import Arithmetic, Constant, Expr, Name, Splice
+from tileops._core.lang.nodes import Arithmetic, Constant, Expr, Name, Negate, Splice
 from tileops._core.signature.plan import Position
 
 Part = Expr | Splice
@@ -89,16 +90,15 @@ def _times(scale: int, expr: Expr) -> Expr:
     return Arithmetic("*", Constant(scale), expr)
 
 
-def _plus(offset: Expr | None, op: str, term: Expr) -> Expr:
+def _plus(offset: Expr | None, op: str, term: Expr) -> Expr | None:
     sign = 1 if op == "+" else -1
     constant = term.value if isinstance(term, Constant) else None
-    if isinstance(constant, int):
-        if offset is None:
-            return Constant(sign * constant)
-        if isinstance(offset, Constant) and isinstance(offset.value, int):
-            return Constant(offset.value + sign * constant)
+    if isinstance(constant, int) and (offset is None or isinstance(offset, Constant)):
+        before = offset.value if isinstance(offset, Constant) else 0
+        total = cast("int", before) + sign * constant
+        return Constant(total) if total else None
     if offset is None:
-        return term if op == "+" else Arithmetic("*", Constant(-1), term)
+        return term if op == "+" else Negate(term)
     return Arithmetic("+" if op == "+" else "-", offset, term)
 
 

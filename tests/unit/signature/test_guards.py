@@ -14,9 +14,7 @@ FLIP = Discriminant("flip", "param", (False, True), True)
 BIAS = Discriminant("bias", "passed", (False, True), False)
 MODE = Discriminant("mode", "param", (None, "exact", "slow"), True)
 ROWS = ("tiled", (("padded", False),))
-STORE = Discriminant(
-    "store", "param", (("dense", ()), ROWS, ("tiled", (("padded", True),))), True
-)
+STORE = Discriminant("store", "param", (("dense", ()), ROWS, ("tiled", (("padded", True),))), True)
 ALL = (FLIP, BIAS, MODE, STORE)
 
 

@@ -103,9 +103,7 @@ def test_lets_are_computed_when_their_names_are_known(spec_of, shapes, lets, fou
 
 def step_texts(plan, *kinds):
     return [
-        f"{step.tensor.name} {to_text(step.axis)}"
-        for step in plan.call
-        if isinstance(step, kinds)
+        f"{step.tensor.name} {to_text(step.axis)}" for step in plan.call if isinstance(step, kinds)
     ]
 
 
@@ -119,7 +117,9 @@ def test_a_factor_that_is_a_parameter_is_only_compared(spec_of):
 
 def test_ranks_are_checked_before_axes_are_read(spec_of):
     plan = build_plan(spec_of(text_of({"x": "[M, *S, N]", "w": "[*S, K]", "v": "[]"})))
-    ranks = [(s.tensor.name, s.axes, len(s.splices), s.open) for s in plan.call if type(s) is CheckRank]
+    ranks = [
+        (s.tensor.name, s.axes, len(s.splices), s.open) for s in plan.call if type(s) is CheckRank
+    ]
     assert ranks == [("x", 2, 0, True), ("w", 1, 1, False), ("v", 0, 0, False)]
     touched: set[str] = set()
     for step in plan.call:
@@ -132,16 +132,24 @@ def test_ranks_are_checked_before_axes_are_read(spec_of):
 def test_a_rank_is_completed_once_every_run_is_known(spec_of):
     shapes = {"x": "[M, *S, N, *U]", "w": "[*S]", "v": "[*U]"}
     plan = build_plan(spec_of(text_of(shapes)))
-    ranks = [(len(s.splices), s.open) for s in plan.call if type(s) is CheckRank and s.tensor.name == "x"]
+    ranks = [
+        (len(s.splices), s.open) for s in plan.call if type(s) is CheckRank and s.tensor.name == "x"
+    ]
     assert ranks == [(0, True), (2, False)]
 
 
 def test_a_dtype_is_solved_once_and_compared_elsewhere(spec_of):
-    inputs = "inputs: {a: {dtype: 'promote_int_to_float(T)', shape: '[]'}, b: {dtype: T, shape: '[]'}}"
+    inputs = (
+        "inputs: {a: {dtype: 'promote_int_to_float(T)', shape: '[]'}, b: {dtype: T, shape: '[]'}}"
+    )
     spec = spec_of(
         f"forall: {{T: 'DType[float16 | int8]'}}\n{inputs}\noutputs: {{y: {{dtype: T, shape: '[]'}}}}"
     )
-    kinds = [(type(s).__name__, s.tensor.name) for s in build_plan(spec).call if "Dtype" in type(s).__name__]
+    kinds = [
+        (type(s).__name__, s.tensor.name)
+        for s in build_plan(spec).call
+        if "Dtype" in type(s).__name__
+    ]
     assert kinds == [("SolveDtype", "b"), ("CheckDtype", "a")]
 
 
@@ -153,7 +161,9 @@ def axes(draw, known, fresh):
     """An axis that is solvable once the names in `known` are, or only comparable."""
     index = draw(st.sampled_from(fresh))
     scale, offset = draw(st.integers(1, 3)), draw(st.integers(0, 3))
-    text = index if scale == 1 else draw(st.sampled_from([f"{scale} * {index}", f"{index} * {scale}"]))
+    text = (
+        index if scale == 1 else draw(st.sampled_from([f"{scale} * {index}", f"{index} * {scale}"]))
+    )
     if known and draw(st.booleans()):
         return f"{text} + {draw(st.sampled_from(known))}"
     return f"{text} + {offset}" if offset else text
@@ -210,7 +220,9 @@ def test_the_set_of_solved_indices_does_not_depend_on_the_order(spec_of, signatu
 
 @settings(max_examples=60, deadline=None)
 @given(signatures(), st.data())
-def test_a_plan_recovers_the_indices_and_rejects_other_shapes(spec_of, run_plan, violation, signature, data):
+def test_a_plan_recovers_the_indices_and_rejects_other_shapes(
+    spec_of, run_plan, violation, signature, data
+):
     shapes, values = signature
     named = {f"x{i}": shape for i, shape in enumerate(shapes)}
     spec = spec_of(text_of(named, forall=FORALL))

@@ -73,11 +73,11 @@ def test_family_base_cannot_be_instantiated():
 
 
 def test_leaf_of_a_family_base_passes_what_the_base_asks_for():
-    def __init__(self, alpha, *, target=None):
+    def init(self, alpha, *, target=None):
         self.alpha = alpha
         Op.__init__(self, target=target)
 
-    base = type("ScaleBase", (Op,), {"__init__": __init__})
+    base = type("ScaleBase", (Op,), {"__init__": init})
     leaf = define("Leaf", ADD_SPEC, base=base, forward=lambda self, x, y: self.alpha * x + y)
     assert leaf(3.0)(torch.ones(2), torch.ones(2)).tolist() == [4, 4]
 
@@ -102,7 +102,7 @@ def test_malformed_spec_imports_and_refuses_construction():
         cls = define("Broken", broken, forward=identity)
     assert "signature.inputs.x.shape" in str(caught[0].message)
     assert cls.compile_op_names == ()
-    with pytest.raises(ManifestError, match="signature.inputs.x.shape"):
+    with pytest.raises(ManifestError, match=r"signature.inputs.x.shape"):
         cls()
 
 

@@ -122,7 +122,7 @@ def body_op(stem, inputs, outputs, forward, params=None, signature=None, **field
     """An op without kernels, whose body is `forward`; parameters keep their names."""
     names = list(params or {})
 
-    def __init__(self, *args, target=None, **kwargs):
+    def init(self, *args, target=None, **kwargs):
         given = {
             name: declared["default"]
             for name, declared in (params or {}).items()
@@ -133,7 +133,7 @@ def body_op(stem, inputs, outputs, forward, params=None, signature=None, **field
             setattr(self, name, value)
         Op.__init__(self, target=target)
 
-    members = {"__init__": __init__, "forward": forward}
+    members = {"__init__": init, "forward": forward}
     return define(stem, spec(inputs, outputs, params, signature, **fields), **members)
 
 

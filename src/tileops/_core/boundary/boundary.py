@@ -16,6 +16,7 @@ from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
 from tileops._core.boundary.source import entry_source, returned_outputs
 from tileops._core.codegen.loading import compile_source
+from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
 
@@ -93,7 +94,7 @@ def _finder(
         found = op._effect_branches.get(presence)
         if found is None:
             found = resolve(op, presence)
-            if not op._is_traced():
+            if not is_traced():
                 op._effect_branches[presence] = found
         return found
 

@@ -28,11 +28,13 @@ def callers_tensor(
     record: SignatureCall, output: TensorOutput, tensors: Mapping[str, Any]
 ) -> torch.Tensor | None:
     """The caller's tensor that the output is on this call, or None."""
-    if not record.present(output.name):
-        return None
-    if output.buffered and record.has_out:
-        return tensors["out"]
-    return tensors[output.alias] if output.alias in record.written else None
+    own: torch.Tensor | None = None
+    if record.present(output.name):
+        if output.buffered and record.has_out:
+            own = tensors["out"]
+        elif output.alias in record.written:
+            own = tensors[output.alias]
+    return own
 
 
 def empty_result(record: SignatureCall, spec: OpSpec, tensors: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +17,7 @@ from tileops._core.boundary.faults import binding_fault
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.op.serving import Serving
 from tileops._core.op.state import _UNRESOLVED, TargetKernel, TargetKey
+from tileops._core.runtime.tracing import is_traced
 
 if TYPE_CHECKING:
     from tileops._core.boundary.boundary import CallEntry
@@ -34,8 +35,6 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
-
-_FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
 
 
 class Calls(Serving):
@@ -62,7 +61,7 @@ class Calls(Serving):
         try:
             if self.compile_op_names:
                 return self._call_boundary(*args, **kwargs)
-            if self._is_traced():
+            if is_traced():
                 return self._traced_call(args, kwargs)
             inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
         except TypeError as error:
@@ -85,18 +84,17 @@ class Calls(Serving):
     def _binding_fault(self, args: Any, kwargs: Any) -> TypeError | None:
         return None if self._call_entry is None else binding_fault(self, args, kwargs)
 
+    def _filed(self, reports: list[Report]) -> Mapping[str, tuple[SignatureCall, ...]]:
+        """What sub-ops reported, by stage."""
+        raise NotImplementedError
+
     def _call_boundary(self, *args: Any, **kwargs: Any) -> Any:
         """Enter through a registered operator; generated for a class with a boundary."""
         raise NotImplementedError
 
     def _forward_by_name(self, *inputs: Any, **named: Any) -> Any:
         """`forward` with every argument by name, whatever their order."""
-        assert self._signature is not None
         return self.forward(**dict(zip(self._signature.input_names, inputs, strict=True)), **named)
-
-    def _is_traced(self) -> bool:
-        """Whether this runs under a compiler or a fake-tensor mode."""
-        return torch.compiler.is_compiling() or torch._C._get_dispatch_mode(_FAKE_MODE) is not None
 
     def _traced_call(self, args: Any, kwargs: Any) -> Any:
         """A traced call of a class without a boundary: no check, no record."""
@@ -203,7 +201,7 @@ class Calls(Serving):
 
         On meta tensors it completes there; under tracing nothing on the instance changes.
         """
-        if self._is_traced():
+        if is_traced():
             return self._signature.check(self, tensors)
         frames = _stack.frames
         depth = len(frames)

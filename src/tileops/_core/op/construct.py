@@ -33,10 +33,11 @@ class Construction(OpState):
         """
         if self._instance_key is not None:
             raise RuntimeError(f"{type(self).__name__}: Op.__init__ ran twice on one instance")
-        if not (target is None or (isinstance(target, str) and target)):
+        asked: object = target
+        if not (asked is None or (isinstance(asked, str) and asked)):
             raise TypeError(
                 f"{type(self).__name__}: target must be None, {BUILTIN!r} or the name of a target, "
-                f"got {target!r}"
+                f"got {asked!r}"
             )
         self.target = target
         loading.ensure_loaded()

@@ -50,7 +50,7 @@ class Copies(Tuned):
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         values = {
-            name: self._attempt("copying", name, lambda value=value: copy.deepcopy(value, memo))
+            name: self._attempt("copying", name, copy.deepcopy, value, memo)
             for name, value in self._carried().items()
         }
         held = [(stage, identity, copy.deepcopy(op, memo)) for stage, identity, op in self._held()]
@@ -60,7 +60,7 @@ class Copies(Tuned):
         values = self._carried()
         for name, value in values.items():
             if not isinstance(value, (torch.Tensor, Copies)):
-                self._attempt("pickling", name, lambda value=value: pickle.dumps(value))
+                self._attempt("pickling", name, pickle.dumps, value)
         return values, self._held()
 
     def __setstate__(self, state: tuple[dict[str, Any], Held]) -> None:
@@ -101,10 +101,10 @@ class Copies(Tuned):
             for identity, op in ops.items()
         ]
 
-    def _attempt(self, doing: str, name: str, action: Callable[[], Any]) -> Any:
+    def _attempt(self, doing: str, name: str, action: Callable[..., Any], *args: Any) -> Any:
         """Run `action` on an attribute; what it raises gets a note that names the op."""
         try:
-            return action()
+            return action(*args)
         except Exception as error:
             add_note(error, f"while {doing} the attribute {name!r} of {self._name}")
             raise

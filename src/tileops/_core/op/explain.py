@@ -20,6 +20,7 @@ from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.op.copying import Copies
 from tileops._core.op.entries import _build_of, _on_current_device, kernels_in
 from tileops._core.op.state import _UNRESOLVED
+from tileops._core.runtime.tracing import active_fake_mode
 from tileops.errors import TileOpsError, candidate_lines
 
 if TYPE_CHECKING:
@@ -110,14 +111,27 @@ class _CannotFollow(Exception):
 
 
 class _Unknown:
-    """The result of an entry that was not run."""
+    """The result of an entry that was not run, and whatever is computed from it."""
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def _absorb(self, *_args: Any, **_kwargs: Any) -> _Unknown:
+        return _Unknown()
+
+    def _stop(self, *_args: Any) -> NoReturn:
         raise _CannotFollow
+
+    __call__ = __getitem__ = __add__ = __radd__ = __sub__ = __rsub__ = _absorb
+    __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = __rmatmul__ = _absorb
+    __lt__ = __le__ = __gt__ = __ge__ = _absorb
+    __bool__ = __len__ = __iter__ = __index__ = __int__ = __float__ = _stop
+
+    def __getattr__(self, name: str) -> _Unknown:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Unknown()
 
     @classmethod
-    def __torch_function__(cls, *_args: object, **_kwargs: object) -> NoReturn:
-        raise _CannotFollow
+    def __torch_function__(cls, *_args: object, **_kwargs: object) -> _Unknown:
+        return cls()
 
 
 class _UnbuiltEntry:
@@ -170,7 +184,8 @@ class _Explainer:
 
     def explain(self, args: Any, kwargs: Any) -> Explanation:
         """The report; the result that the signature promises stays in `result`."""
-        end, error = None, None
+        end: str | None = None
+        error: Exception | None = None
         try:
             end = self._follow(args, kwargs)
         except TileOpsError as refusal:
@@ -228,6 +243,8 @@ class _Explainer:
     def _kernel_for(self, interface: str, call: CallSpec) -> _UnbuiltEntry:
         """Answer the body's question with a stand-in, and note what was chosen from what."""
         op = self.op
+        if any(isinstance(value, _Unknown) for value in vars(call).values()):
+            raise _CannotFollow
         try:
             if getattr(call, "device", op) is None:
                 call = _on_current_device(call)
@@ -288,8 +305,7 @@ def _shadow(op: Explained) -> Explained:
 @contextmanager
 def _fake_mode() -> Iterator[FakeTensorMode]:
     """The fake-tensor mode that is active, else a new one."""
-    active = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
-    mode = active or FakeTensorMode(allow_non_fake_inputs=True)
+    mode = active_fake_mode() or FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         yield mode
 

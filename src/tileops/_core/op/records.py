@@ -30,7 +30,7 @@ class _UnrunStage(tuple[Any, ...]):
     def _refuse(self, *_: object) -> NoReturn:
         raise RuntimeError(self.reason)
 
-    __getitem__ = __iter__ = __len__ = _refuse  # type: ignore[assignment]
+    __getitem__ = __iter__ = __len__ = _refuse
 
 
 class Records(Composite):

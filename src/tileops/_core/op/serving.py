@@ -69,8 +69,6 @@ class Serving(Construction):
         arguments: dict[str, Any],
     ) -> Any:
         """Run the call on the target's kernel for it."""
-        assert self._signature is not None
-        assert self._spec is not None
         kernel = self._target_kernel(builder, kernels, record.device, inputs)
         written = record.written
         ready = [

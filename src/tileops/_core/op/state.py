@@ -66,8 +66,9 @@ class OpState(ABC):
     compile_op_names: ClassVar[tuple[str, ...]] = ()
     """Names of the registered operators, sorted; empty without a compile boundary."""
     _parameter_names: ClassVar[tuple[str, ...]] = ()
-    _spec: ClassVar[OpSpec | None] = None
-    _signature: ClassVar[_SignaturePlan | None] = None
+    # A class without a spec has None here and cannot be called.
+    _spec: ClassVar[OpSpec] = None  # type: ignore[assignment]
+    _signature: ClassVar[_SignaturePlan] = None  # type: ignore[assignment]
     _call_parameters: ClassVar[tuple[CallParameter, ...]] = ()
     _call_entry: ClassVar[CallEntry | None] = None
 

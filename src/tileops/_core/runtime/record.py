@@ -234,6 +234,12 @@ class SignatureCall:
             raise RuntimeError(f"stage {stage} recorded no call; the op was served by {by}")
         return calls
 
+    def with_stages(self, stages: Mapping[str, tuple[SignatureCall, ...]]) -> SignatureCall:
+        """A record of the same call with other stages."""
+        record = SignatureCall(self.facts, self._metadata)
+        record.file_stages(stages)
+        return record
+
     def present(self, name: str) -> bool:
         """Whether a tensor is passed, held or returned; for `"out"` whether it was passed."""
         return self.has_out if name == "out" else name in self.facts.tensors

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import copy
+import gc
+import multiprocessing
+import os
+import pickle
+import weakref
+
+import pytest
+import torch
+from toys import ADD_SPEC, AddInterface, AddKernel, add_op, pair, spec, tensor
+
+from tileops import Op, TileOpsError, manifest
+from tileops._core.boundary import instances
+from tileops._core.op.state import _UNRESOLVED
+
+NAMES = ("CopiedAddFwdOp", "CopiedHoldFwdOp", "CopiedOuterFwdOp")
+manifest.register(
+    {
+        "CopiedAddFwdOp": ADD_SPEC,
+        "CopiedHoldFwdOp": spec(
+            {"x": tensor(shape="[*S, C]")}, {"y": tensor(shape="[*S, C]")},
+            {"scale": {"dtype": "T", "shape": "[C]"}},
+            {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float32]"}},
+        ),
+        "CopiedOuterFwdOp": spec(
+            {"x": tensor()}, {"z": tensor()},
+            composition={"kind": "composite",
+                         "stages": [{"name": "part", "op": "CopiedAddFwdOp"}]},
+        ),
+    }
+)  # fmt: skip
+
+
+class CopiedAddFwdOp(Op):
+    kernel_types = {"plain": AddKernel}
+    interfaces = {"add": AddInterface}
+
+    def __init__(self, alpha=1.0, *, injected=None, target=None):
+        self.alpha = alpha
+        self.injected = injected
+        super().__init__(target=target)
+
+    def forward(self, x, y):
+        request = self.interfaces["add"].request
+        call = request(x.numel(), self.alpha, x.dtype, device=x.device)
+        return self.kernel_for("add", call)(x, y)
+
+
+class CopiedHoldFwdOp(Op):
+    def __init__(self, scale, *, target=None):
+        self.scale = scale
+        super().__init__(target=target)
+
+    def forward(self, x):
+        return x * self.scale
+
+
+class CopiedOuterFwdOp(Op):
+    delegate_types = {"part": CopiedAddFwdOp}
+
+    def forward(self, x):
+        return self.delegate_for("part", None)(x, x)
+
+
+def by_pickle(op):
+    return pickle.loads(pickle.dumps(op))
+
+
+WAYS = pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, by_pickle])
+
+
+@WAYS
+def test_copy_is_a_new_instance_of_the_same_construction(way):
+    op = CopiedAddFwdOp(2.0, injected={"a": [1]}, target="builtin")
+    x, y = pair()
+    op(x, y)
+    op.request_tune()
+    op.composition_only = True
+    new = way(op)
+    assert type(new) is type(op)
+    assert (new.alpha, new.injected, new.target) == (2.0, {"a": [1]}, "builtin")
+    assert new._construction_indices == op._construction_indices
+    assert new._instance_key != op._instance_key
+    assert instances.find(new._instance_key) is new
+    assert new._bind_lock is not op._bind_lock
+    assert new._target_builder is _UNRESOLVED
+    assert new.serving_target is None
+    assert (new._entries_by_call, new._built_entries, new._target_kernels) == ({}, {}, {})
+    assert new._last_call is None
+    assert (new._tune_requested, new._tune_warned) == (True, False)
+    assert new.composition_only is True
+    assert torch.equal(new(x, y), 2 * x + y)
+    assert op.last_call is not new.last_call
+
+
+@WAYS
+def test_construction_time_tensors_come_along(way):
+    op = CopiedHoldFwdOp(torch.tensor([2.0, 3.0]))
+    op(torch.ones(1, 2))
+    new = way(op)
+    assert new._construction_indices["C"] == 2
+    assert new(torch.ones(1, 2)).tolist() == [[2, 3]]
+    shared = new.scale.data_ptr() == op.scale.data_ptr()
+    assert shared is (way is copy.copy)
+
+
+@WAYS
+def test_sub_ops_are_copied_with_their_holder(way):
+    op = CopiedOuterFwdOp()
+    part = op.delegate_for("part", None, CopiedAddFwdOp(4.0))
+    op.alias = part
+    op(torch.ones(2))
+    new = way(op)
+    (copied,) = new.held_delegates()
+    assert copied is not part
+    assert new.alias is copied
+    assert new.delegate_for("part", None) is copied
+    assert new._delegate_stages == {id(copied): "part"}
+    assert new(torch.ones(2)).tolist() == [5, 5]
+    assert len(new.last_call.stages["part"]) == 1
+
+
+def test_deepcopy_keeps_sharing():
+    part = CopiedAddFwdOp(2.0)
+    first, second = CopiedOuterFwdOp(), CopiedOuterFwdOp()
+    first.delegate_for("part", None, part)
+    second.delegate_for("part", None, part)
+    one, two = copy.deepcopy([first, second])
+    assert one.held_delegates()[0] is two.held_delegates()[0]
+
+
+def test_module_that_holds_an_op_is_copied_and_saved(tmp_path):
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add = CopiedAddFwdOp(2.0)
+
+        def forward(self, x):
+            return self.add(x, x)
+
+    block = Block()
+    x = torch.ones(2)
+    block(x)
+    assert torch.equal(copy.deepcopy(block)(x), block(x))
+    torch.save(block.add, tmp_path / "op.pt")
+    assert torch.equal(torch.load(tmp_path / "op.pt", weights_only=False)(x, x), block(x))
+
+
+class Refuses:
+    def __reduce__(self):
+        raise RuntimeError("stays here")
+
+
+@pytest.mark.parametrize(("way", "doing"), [(copy.deepcopy, "copying"), (by_pickle, "pickling")])
+def test_what_cannot_be_copied_raises_its_own_error_with_the_op_named(way, doing):
+    with pytest.raises(RuntimeError, match="stays here") as caught:
+        way(CopiedAddFwdOp(injected=Refuses()))
+    assert caught.value.__notes__ == [f"while {doing} the attribute 'injected' of CopiedAddFwdOp"]
+
+
+def test_shallow_copy_asks_nothing_of_attributes():
+    refuses = Refuses()
+    assert copy.copy(CopiedAddFwdOp(injected=refuses)).injected is refuses
+
+
+def _in_child(payload, results):
+    op = pickle.loads(payload)
+    x, y = pair()
+    results.put((op._instance_key, op(x, y).tolist()))
+
+
+def test_pickle_travels_to_another_process():
+    op = CopiedAddFwdOp(2.0)
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(pickle.dumps(op), results))
+    child.start()
+    key, values = results.get()
+    child.join(20)
+    x, y = pair()
+    assert values == op(x, y).tolist()
+    assert key not in {op._instance_key, CopiedAddFwdOp()._instance_key}
+
+
+def test_keys_are_never_used_again():
+    cls = add_op()
+    keys = set()
+    for _ in range(100):
+        keys.add(cls()._instance_key)
+    assert len(keys) == 100
+    name, rest = keys.pop().split("#")
+    run, number = rest.split("-")
+    assert name == cls.__name__
+    assert int(run, 16) >= 0
+    assert int(number) >= 0
+
+
+def test_forked_child_makes_keys_of_its_own():
+    cls = add_op()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, cls()._instance_key.encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    in_child = os.read(read, 200).decode()
+    os.close(read)
+    os.close(write)
+    in_parent = cls()._instance_key
+    assert in_child.split("#")[1].split("-")[0] != in_parent.split("#")[1].split("-")[0]
+
+
+def test_dead_key_is_named():
+    op = add_op()()
+    key = op._instance_key
+    assert instances.find(key) is op
+    del op
+    gc.collect()
+    with pytest.raises(TileOpsError) as caught:
+        instances.find(key)
+    assert str(caught.value) == (
+        f"no live instance has the key {key!r}: keep the op alive as long as the function that was "
+        "compiled with it"
+    )
+
+
+def test_instances_are_freed_when_dropped():
+    op = CopiedOuterFwdOp()
+    op(torch.ones(2))
+    gone = weakref.ref(op)
+    part = weakref.ref(op.held_delegates()[0])
+    del op
+    gc.collect()
+    assert gone() is None
+    assert part() is None
+
+
+def test_constructions_leave_no_growth():
+    cls = add_op()
+    cls()
+    before = len(instances._table)
+    gc.collect()
+    objects = len(gc.get_objects())
+    for _ in range(100_000):
+        cls(2.0)
+    assert len(instances._table) == before
+    gc.collect()
+    assert len(gc.get_objects()) - objects < 200

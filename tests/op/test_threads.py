@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from toys import AddCall, AddKernel, add_kernel, add_op, body_op, pair, tensor
+
+from tileops import backend
+from tileops._core.dispatch import tuning
+
+THREADS = 16
+LIMIT = 20
+
+
+def at_once(task, count=THREADS):
+    """Run `task(n)` in `count` threads that start together; what each returned or raised."""
+    start = threading.Barrier(count)
+
+    def run(n):
+        start.wait(LIMIT)
+        try:
+            return task(n)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return [future.result(LIMIT) for future in [pool.submit(run, n) for n in range(count)]]
+
+
+def slow():
+    threading.Event().wait(0.02)
+
+
+def slow_kernel(**declared):
+    class Slow(AddKernel):
+        built = launched = 0
+
+        def __init__(self, call):
+            slow()
+            super().__init__(call)
+
+    return type("Slow", (Slow,), declared)
+
+
+def test_first_calls_select_once_and_build_once():
+    asked = []
+
+    def detect(device):
+        asked.append(device)
+        slow()
+        return False
+
+    backend.register_detector(target="east", detect=detect)
+    kernel = slow_kernel()
+    op = add_op({"plain": kernel})(2.0)
+    x, y = pair()
+    results = at_once(lambda n: op(x, y))
+    assert all(torch.equal(result, 2 * x + y) for result in results)
+    assert len(asked) == 1
+    assert kernel.built == 1
+
+
+def test_first_calls_call_a_builder_once():
+    cls, built = add_op(), []
+
+    def build_kernel(*specs, **parameters):
+        slow()
+        built.append(specs)
+        return lambda x, y: x - y
+
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
+    op = cls(target="east")
+    x, y = pair()
+    results = at_once(lambda n: op(x, y))
+    assert all(torch.equal(result, x - y) for result in results)
+    assert len(built) == 1
+
+
+def test_after_a_failed_first_call_one_of_the_waiting_selects():
+    asked, fail = [], [True]
+
+    def detect(device):
+        asked.append(device)
+        return False
+
+    def forward(self, x, y):
+        slow()
+        if fail and fail.pop():
+            raise OSError
+        return x + y
+
+    backend.register_detector(target="east", detect=detect)
+    op = add_op({"plain": add_kernel(forward=forward)})()
+    x, y = pair()
+    results = at_once(lambda n: op(x, y))
+    failed = [result for result in results if isinstance(result, Exception)]
+    assert len(failed) == 1
+    assert len(asked) == 2
+    assert op.serving_target == "builtin"
+
+
+def test_different_call_specs_are_built_once_each():
+    kernel = slow_kernel()
+    op = add_op({"plain": kernel})()
+    op(*pair(1))
+    results = at_once(lambda n: op(*pair(2 + n % 4)))
+    assert [len(result) for result in results] == [2 + n % 4 for n in range(THREADS)]
+    assert kernel.built == 5
+
+
+def test_warm_call_does_not_wait_for_another_s_build():
+    building, go = threading.Event(), threading.Event()
+
+    class Waits(AddKernel):
+        def __init__(self, call):
+            if call.n == 7:
+                building.set()
+                go.wait(LIMIT)
+            super().__init__(call)
+
+    op = add_op({"plain": Waits})()
+    op(*pair(3))
+    cold = threading.Thread(target=lambda: op(*pair(7)))
+    cold.start()
+    assert building.wait(LIMIT)
+    warm = threading.Thread(target=lambda: op(*pair(3)))
+    warm.start()
+    warm.join(LIMIT)
+    assert not warm.is_alive()
+    assert cold.is_alive()
+    go.set()
+    cold.join(LIMIT)
+
+
+def test_tuning_request_during_a_build_leaves_no_kernel_untuned(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tuning, "time_launch", lambda launch, device: 1.0)
+    kernel = slow_kernel(autotune_configs=({"tile": 1},))
+    op = add_op({"plain": kernel})()
+
+    def task(n):
+        if n == 3:
+            slow()
+            op.request_tune()
+        else:
+            op(*pair(1 + n))
+
+    at_once(task)
+    op_kernels = list(op.iter_kernels())
+    assert len(op_kernels) == THREADS - 1
+    assert all(kernel._tuning_asked for kernel in op_kernels)
+
+
+def composite(part):
+    def forward(self, x):
+        y = self.delegate_for("part", None)(x, x)
+        return self.delegate_for("part", None)(y, x)
+
+    cls = body_op(
+        "Outer", {"x": tensor()}, {"z": tensor()}, forward,
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls.delegate_types = {"part": part}
+    return cls
+
+
+def test_records_of_sub_ops_never_cross_threads(monkeypatch):
+    cls = composite(add_op())
+    op, records = cls(), {}
+    known = cls._record
+
+    def note(self, record, reports):
+        known(self, record, reports)
+        records[threading.get_ident()] = record
+
+    monkeypatch.setattr(cls, "_record", note)
+
+    def task(n):
+        op(torch.ones(n + 1))
+        mine = records[threading.get_ident()]
+        return [record.shape("x") for record in mine.stages["part"]]
+
+    assert at_once(task) == [[(n + 1,)] * 2 for n in range(THREADS)]
+    assert len(op.held_delegates()) == 1
+
+
+def test_shared_sub_op_under_concurrent_failures_never_deadlocks():
+    def forward(self, x, y):
+        if x.numel() % 3 == 0:
+            raise OSError
+        return x + y
+
+    part = add_op({"plain": add_kernel(forward=forward)})
+    shared, cls = part(), composite(part)
+    parents = [cls() for _ in range(4)]
+    for parent in parents:
+        parent.delegate_for("part", None, shared)
+
+    def task(n):
+        outcomes = []
+        for turn in range(12):
+            try:
+                parents[(n + turn) % 4](torch.ones(1 + (n + turn) % 6))
+                outcomes.append(True)
+            except OSError:
+                outcomes.append(False)
+        return outcomes
+
+    for n, outcomes in enumerate(at_once(task)):
+        assert outcomes == [(1 + (n + turn) % 6) % 3 != 0 for turn in range(12)]
+
+
+def test_one_instance_with_many_shapes():
+    op = add_op()(3.0)
+
+    def task(n):
+        for turn in range(40):
+            x, y = pair(1 + (n * 7 + turn) % 25, seed=n)
+            assert torch.equal(op(x, y), 3 * x + y)
+        return True
+
+    assert at_once(task) == [True] * THREADS
+    assert len(op._entries_by_call) == 25
+
+
+def test_delegate_is_built_once_however_many_ask():
+    built = []
+
+    def init(self, alpha=1.0, *, target=None):
+        from tileops import Op
+
+        slow()
+        built.append(self)
+        self.alpha = alpha
+        Op.__init__(self, target=target)
+
+    op = composite(add_op(__init__=init))()
+    held = at_once(lambda n: op.delegate_for("part", None))
+    assert len({id(sub) for sub in held}) == 1
+    assert len(built) == 1
+
+
+def test_kernel_for_from_many_threads_evicts_without_error(monkeypatch):
+    from tileops._core.op import entries
+
+    monkeypatch.setattr(entries, "MOST_CALL_SPECS", 8)
+    op = add_op(
+        {"plain": add_kernel(entry_for=classmethod(lambda cls, call: (0, lambda: cls(call))))}
+    )()
+
+    def task(n):
+        for turn in range(200):
+            spec = AddCall((n + turn) % 64, 1.0, torch.float32, device="cpu")
+            assert op.kernel_for("add", spec) is not None
+        return True
+
+    assert at_once(task) == [True] * THREADS
+    assert len(op._entries_by_call) <= 8
+    assert len(op.built_entries("add")) == 1
+
+
+@pytest.mark.parametrize("count", [16])
+def test_keys_of_instances_made_at_once_are_distinct(count):
+    cls = add_op()
+    keys = [key for made in at_once(lambda n: [cls()._instance_key for _ in range(50)], count)
+            for key in made]  # fmt: skip
+    assert len(set(keys)) == 50 * count

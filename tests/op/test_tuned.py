@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from toys import AddKernel, add_kernel, add_op, body_op, pair, tensor
+
+from tileops import backend
+from tileops._core.dispatch import tuning
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tuning, "time_launch", lambda launch, device: launch() is None)
+
+
+def tunable():
+    return add_kernel(autotune_configs=({"tile": 1}, {"tile": 2}), default_config={"tile": 0})
+
+
+def test_kernels_built_before_and_after_are_tuned():
+    op = add_op({"plain": tunable()})()
+    op(*pair(3))
+    op.request_tune()
+    op(*pair(4))
+    assert [kernel.config for kernel in op.iter_kernels()] == [{"tile": 1}] * 2
+    assert op.kernel_config() == {"tile": 1}
+
+
+def test_request_before_the_first_call():
+    op = add_op({"plain": tunable()})()
+    op.request_tune()
+    assert list(op.iter_kernels()) == []
+    x, y = pair()
+    assert torch.equal(op(x, y), x + y)
+    assert op.kernel_config() == {"tile": 1}
+
+
+def test_request_is_idempotent():
+    asked = []
+
+    class Counting(AddKernel):
+        def request_tune(self):
+            asked.append(self)
+            super().request_tune()
+
+    op = add_op({"plain": Counting})()
+    op(*pair())
+    op.request_tune()
+    op.request_tune()
+    assert len(asked) == 2
+    assert asked[0]._tuning_asked
+
+
+def test_composite_passes_the_request_down():
+    part = add_op({"plain": tunable()})
+    cls = body_op(
+        "Outer", {"x": tensor()}, {"z": tensor()},
+        lambda self, x: self.delegate_for("part", None)(x, x),
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls.delegate_types = {"part": part}
+    op = cls()
+    op(torch.ones(3))
+    op.request_tune()
+    assert op.held_delegates()[0]._tune_requested
+    assert op.kernel_config() == {"tile": 1}
+
+
+def served(target="east"):
+    cls = add_op()
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda *s, **p: lambda x, y: x + y
+    )
+    return cls(target=target)
+
+
+def test_target_is_out_of_reach_which_is_said_once_per_instance():
+    op = served()
+    op(*pair(3))
+    with pytest.warns(UserWarning, match="tuning does not reach the kernels of target 'east'") as w:
+        op.request_tune()
+    assert type(op).__name__ in str(w[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op.request_tune()
+        op(*pair(4))
+    other = served()
+    other.request_tune()
+    with pytest.warns(UserWarning, match="tuning does not reach"):
+        other(*pair(3))
+
+
+def test_undo_leaves_tuned_mode():
+    op = add_op({"plain": tunable()})()
+    op.request_tune()
+    op(*pair())
+    op._reset_binding()
+    assert op._tune_requested
+    op(*pair())
+    assert op.kernel_config() == {"tile": 1}

@@ -1,4 +1,4 @@
-"""Folding, what trees read, dtype expressions, and obstacles to symbolic sizes."""
+"""Folding, what trees read, walking them, and dtype expressions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from tileops._core.lang.dtype_terms import infer_dtype
 from tileops._core.lang.faults import KindFault
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kind_text import parse_kind
-from tileops._core.lang.kinds import BOOL, DIM, INT, INTS, SHAPE, UNKNOWN, MaybeKind
+from tileops._core.lang.kinds import DIM, UNKNOWN, MaybeKind
 from tileops._core.lang.nodes import Constant
 from tileops._core.lang.parser import parse_expression, parse_shape
 from tileops._core.lang.positions import Position
 from tileops._core.lang.printer import to_text
 from tileops._core.lang.reads import FieldRead, PayloadRead, reads
-from tileops._core.lang.symint import obstacles
 from tileops._core.lang.walk import children, deepest, rebuild, walk
 
 KNOWN = {"flip": True, "off": False, "mode": "row", "n": 2, "layout.kind": "dense", "cap.value": 5}
@@ -147,65 +146,3 @@ def test_no_dtype_expression(text, check, message):
     with pytest.raises(KindFault) as caught:
         infer_dtype(parse_expression(text), DTYPES)
     assert (caught.value.check, message in str(caught.value)) == (check, True), caught.value
-
-
-SIZES = {"R", "S", "half"}
-SYMBOLIC = Position(
-    {
-        "R": DIM,
-        "S": SHAPE,
-        "half": DIM,
-        "n": INT,
-        "flip": BOOL,
-        "dim": INTS,
-        "mode": parse_kind("'a' | 'b'"),
-    }.get
-)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "S[n] == R",
-        "S[len(S) - 1] > 0",
-        "S[:n]",
-        "R if R > half else n",
-        "flip if R > 0 else not flip",
-        "mode == ('a' if flip else 'b')",
-        "reduced(S, dim, flip, 'full')",
-        "pool.out(R, half, 1, 0, 1, flip)",
-        "per_axis(dim, n, 2)",
-        "all(a > R for a in S)",
-        "S == (R, half)",
-        "dim < (1, 2)",
-        "unique_axes(dim, len(S))",
-        "R // half % 2",
-    ],
-)
-def test_evaluable_on_symbolic_sizes(text):
-    assert obstacles(parse_expression(text), SYMBOLIC, SIZES.__contains__) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("S[R] == 1", "S[R] is not evaluable on SymInt: a call-time size is no subscript"),
-        ("dim[half + 1]", "a call-time size is no subscript"),
-        ("S[:R]", "a call-time size is no slice bound"),
-        ("sum(dim[a] for a in S)", "a call-time size is no subscript"),
-        ("S < (1, 2)", "sequences of call-time sizes are not ordered"),
-        ("(1, 2) <= S", "sequences of call-time sizes are not ordered"),
-        ("('a' if R > 0 else 'b') == mode", "chooses between integers or truth values only"),
-        ("len(S if R > 0 else dim) > 1", "chooses between integers or truth values only"),
-        ("coalesce_dtype('int8' if R > 1 else None, 'int8')", "integers or truth values only"),
-        ("reduced(S, R, flip, 'full')", "dim must be known at construction"),
-        ("reduced(S, dim, R > 0, 'full')", "keepdim must be known at construction"),
-        ("per_axis(S, 0, 2)", "v must be known at construction"),
-        ("pool.out(R, 1, 1, 0, 1, R > 1)", "ceil_mode must be known at construction"),
-    ],
-)
-def test_obstacles(text, message):
-    faults = obstacles(parse_expression(text), SYMBOLIC, SIZES.__contains__)
-    assert faults
-    assert faults[0].check == 34
-    assert message in str(faults[0])

@@ -77,6 +77,22 @@ class Scope(Protocol):
         """The size of a tensor in bytes."""
 
 
+class NoNames:
+    """The scope of an expression that reads no name."""
+
+    def value(self, name: str) -> object:
+        """Nothing has a value."""
+        raise KeyError(name)
+
+    def present(self, name: str) -> bool:
+        """Nothing is there."""
+        raise KeyError(name)
+
+    def bytes(self, name: str) -> int:
+        """Nothing has a size."""
+        raise KeyError(name)
+
+
 def evaluate(expr: Expr, scope: Scope) -> Any:
     """The value of an expression.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tileops._core.lang.evaluate import evaluate
+from tileops._core.lang.evaluate import NoNames, evaluate
 from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.nodes import (
     Attribute,
@@ -107,7 +107,7 @@ def _evaluated(expr: Expr) -> Expr:
     if isinstance(expr, Constant | Each) or not _is_closed(expr):
         return expr
     try:
-        value = evaluate(expr, _NOTHING)
+        value = evaluate(expr, NoNames())
     except EvaluationFault:
         return expr
     is_nan = isinstance(value, float) and math.isnan(value)
@@ -144,19 +144,3 @@ def _may_be_evaluated(node: object) -> bool:
 def _is_primitive(call: Call) -> bool:
     builtin = BUILTINS.get(call.callee)
     return builtin is not None and builtin.role == "primitive"
-
-
-class _Nothing:
-    """A scope without names."""
-
-    def value(self, name: str) -> object:
-        raise KeyError(name)
-
-    def present(self, name: str) -> bool:
-        raise KeyError(name)
-
-    def bytes(self, name: str) -> int:
-        raise KeyError(name)
-
-
-_NOTHING = _Nothing()

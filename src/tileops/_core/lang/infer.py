@@ -7,7 +7,7 @@ validator's check it belongs to. Which payloads and fields a branch may read is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -87,17 +87,6 @@ def infer(expr: Expr, position: Position, wanted: Kind | None = None) -> Kind:
     return checker.fitting(expr, wanted, NOTHING_KNOWN)
 
 
-def kinds_of(expr: Expr, position: Position) -> Mapping[int, Kind]:
-    """The kind of each node of an expression, by the node's `id`.
-
-    Raises:
-        KindFault: as `infer`.
-    """
-    checker = _Inference(position, expr)
-    checker.kind(expr, NOTHING_KNOWN)
-    return checker.kinds
-
-
 class _Inference:
     """The kind rules, one method per node class.
 
@@ -108,7 +97,6 @@ class _Inference:
     def __init__(self, position: Position, root: Expr) -> None:
         self.position = position
         self._root = root
-        self.kinds: dict[int, Kind] = {}
         self._rules: dict[type[Node], Callable[[Any, Kinds], Kind]] = {
             Constant: self._constant,
             Name: self._name,
@@ -140,7 +128,6 @@ class _Inference:
             )
         if isinstance(expr, Name) and isinstance(kind, MaybeKind | NoneKind):
             raise KindFault(15, f"{expr.id} may be absent; read {expr.id}.value", expr.span)
-        self.kinds[id(expr)] = kind
         return kind
 
     def fitting(self, expr: Expr, wanted: Kind, known: Kinds) -> Kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileops._core.lang.evaluate import evaluate
+from tileops._core.lang.evaluate import NoNames, evaluate
 from tileops._core.lang.faults import EvaluationFault, LanguageFault
 from tileops._core.lang.kinds import DimKind
 from tileops._core.lang.members import Accepted, AdtMember
@@ -64,22 +64,6 @@ def list_value(written: Any) -> list[int]:
     if not isinstance(written, list) or not all(map(_is_int, written)):
         raise ValueFault(f"expected a list of integers, got {shown(written)}")
     return list(written)
-
-
-class NoNames:
-    """The scope of an expression that reads no name."""
-
-    def value(self, name: str) -> object:
-        """Nothing has a value."""
-        raise KeyError(name)
-
-    def present(self, name: str) -> bool:
-        """Nothing is there."""
-        raise KeyError(name)
-
-    def bytes(self, name: str) -> int:
-        """Nothing has a size."""
-        raise KeyError(name)
 
 
 class FieldScope(NoNames):

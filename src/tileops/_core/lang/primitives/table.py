@@ -7,7 +7,7 @@ given by position; optional ones also by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -139,9 +139,9 @@ def _names(kind: DTypeKind | EnumKind) -> frozenset[str]:
 
 
 _AXES = MaybeKind(UnionKind((INT, INTS)))
-_MAYBE_INT = MaybeKind(INT)
-_LAYOUT = AdtKind("MGroupedLayout")
+_PER_AXIS = MaybeKind(UnionKind((INT, SeqKind(MaybeKind(INT)))))
 _NUMBER = UnionKind((INT, BOOL, VALUE))
+_NUMBER_OR_DTYPE = UnionKind((INT, BOOL, VALUE, DTYPE))
 _CATEGORY = EnumKind(frozenset({"bool", "int", "float", "complex"}))
 _MODE = EnumKind(frozenset({"full", "noop", "reject"}))
 _SIDE = EnumKind(frozenset({"start", "end"}))
@@ -151,138 +151,29 @@ def _int(name: str, at_least: int | None = None) -> Parameter:
     return Parameter(name, INT, at_least=at_least)
 
 
-_L = Parameter("L", INTS)
-_ITEMS = Parameter("items", INTS)
-_DIM = Parameter("dim", _AXES, construction=True)
-_WINDOW = (
-    _int("length"),
-    _int("kernel", 1),
-    _int("stride", 1),
-    _int("padding"),
-    _int("dilation", 1),
-)
-_DEFAULT = Parameter("default", _MAYBE_INT, optional=True)
+def _fixed(name: str, kind: Kind, at_least: int | None = None) -> Parameter:
+    """An argument that construction knows."""
+    return Parameter(name, kind, construction=True, at_least=at_least)
 
-_PRIMITIVES = (
-    Builtin(
-        "broadcast",
-        "primitive",
-        sizes.broadcast,
-        (Parameter("shape", SHAPE),),
-        SHAPE,
-        variadic=True,
-        symint="symbolic",
-    ),
-    Builtin(
-        "reduced",
-        "primitive",
-        axes.reduced,
-        (
-            Parameter("shape", SHAPE),
-            _DIM,
-            Parameter("keepdim", BOOL, construction=True),
-            Parameter("mode", _MODE),
-        ),
-        SHAPE,
-        symint="symbolic",
-    ),
-    Builtin(
-        "valid_axes", "primitive", axes.valid_axes, (_DIM, _int("rank")), BOOL, symint="symbolic"
-    ),
-    Builtin(
-        "unique_axes", "primitive", axes.unique_axes, (_DIM, _int("rank")), BOOL, symint="symbolic"
-    ),
-    Builtin(
-        "per_axis",
-        "primitive",
-        axes.per_axis,
-        (
-            Parameter("v", MaybeKind(UnionKind((INT, SeqKind(_MAYBE_INT)))), construction=True),
-            Parameter("i", INT, construction=True, at_least=0),
-            Parameter("n", INT, construction=True, at_least=1),
-            Parameter("fallback", _MAYBE_INT, optional=True),
-        ),
-        INT,
-        symint="symbolic",
-    ),
-    Builtin(
-        "ceil_div",
-        "primitive",
-        sizes.ceil_div,
-        (_int("a"), _int("b", 1)),
-        _dim_if_all_dims,
-        symint="symbolic",
-    ),
-    Builtin("len", "primitive", sizes.len, (Parameter("items", SeqKind(UNKNOWN)),), DIM),
-    Builtin("prod", "primitive", sizes.prod, (_ITEMS,), _dim_if_items_are, symint="symbolic"),
-    Builtin("sum", "primitive", sizes.sum, (_ITEMS,), _dim_if_items_are, symint="symbolic"),
-    Builtin("max", "primitive", sizes.max, (_ITEMS, _DEFAULT), INT, symint="symbolic"),
-    Builtin("min", "primitive", sizes.min, (_ITEMS, _DEFAULT), INT, symint="symbolic"),
-    Builtin(
-        "all",
-        "primitive",
-        sizes.all,
-        (Parameter("items", SeqKind(BOOL)),),
-        BOOL,
-        symint="symbolic",
-    ),
-    Builtin("conv.out", "primitive", conv.out, _WINDOW, INT, symint="symbolic"),
-    Builtin(
-        "pool.out",
-        "primitive",
-        pool.out,
-        (*_WINDOW, Parameter("ceil_mode", BOOL, construction=True)),
-        DIM,
-        symint="symbolic",
-    ),
-    Builtin(
-        "moe.capacity",
-        "primitive",
-        moe.capacity,
-        (Parameter("layout", _LAYOUT, construction=True), _int("rows", 0), _int("experts", 0)),
-        DIM,
-        symint="symbolic",
-    ),
-    Builtin(
-        "mhc.expansion", "primitive", mhc.expansion, (_int("q", 3),), DIM, symint="specialises"
-    ),
-    Builtin(
-        "promote_int_to_float",
-        "primitive",
-        scalars.promote_int_to_float,
-        (Parameter("d", DTYPE),),
-        _promoted,
-    ),
-    Builtin(
-        "coalesce_dtype",
-        "primitive",
-        scalars.coalesce_dtype,
-        (Parameter("m", MaybeKind(DTYPE)), Parameter("d", DTYPE)),
-        _coalesced,
-    ),
-    Builtin(
-        "category",
-        "primitive",
-        scalars.category,
-        (Parameter("value", UnionKind((INT, BOOL, VALUE, DTYPE))),),
-        _CATEGORY,
-    ),
-    Builtin(
-        "representable",
-        "primitive",
-        scalars.representable,
-        (Parameter("value", _NUMBER), Parameter("d", DTYPE)),
-        BOOL,
-    ),
-    Builtin(
-        "balanced_sizes",
-        "list",
-        lists.balanced_sizes,
-        (_int("total", 0), _int("count", 1)),
-        INTS,
-    ),
-    Builtin("repeat", "list", lists.repeat, (_int("value"), _int("count", 0)), INTS),
-)
+
+def _symbolic(
+    name: str,
+    function: Callable[..., Any],
+    result: Kind | Callable[[Sequence[Kind]], Kind],
+    *parameters: Parameter,
+) -> Builtin:
+    """A primitive that computes with symbolic sizes."""
+    return Builtin(name, "primitive", function, parameters, result, symint="symbolic")
+
+
+def _plain(
+    name: str,
+    function: Callable[..., Any],
+    result: Kind | Callable[[Sequence[Kind]], Kind],
+    *parameters: Parameter,
+) -> Builtin:
+    """A primitive of plain values."""
+    return Builtin(name, "primitive", function, parameters, result)
 
 
 def _generator(
@@ -295,116 +186,104 @@ def _random(name: str, function: Callable[..., Any], rank: int, *parameters: Par
     return Builtin(name, "generator", function, parameters, INTS, rank=rank, random=True)
 
 
-_GENERATORS = (
-    _generator("as_tensor", generators.as_tensor, 1, _L),
-    _generator("prefix_sum", generators.prefix_sum, 1, _L),
-    _generator("exclusive_prefix_sum", generators.exclusive_prefix_sum, 1, _L),
-    _generator(
-        "padded_exclusive_prefix_sum",
-        generators.padded_exclusive_prefix_sum,
-        1,
-        _L,
-        _int("pad", 1),
-    ),
-    _generator("chunk_indices", generators.chunk_indices, 2, _L, _int("c", 1)),
-    _generator("chunk_offsets", generators.chunk_offsets, 1, _L, _int("c", 1)),
-    _generator("token_indices", generators.token_indices, 2, _L),
-    _generator("packed_positions", generators.packed_positions, 1, _L),
-    _generator(
-        "key_windows",
-        generators.key_windows,
-        1,
-        _L,
-        _int("first", 0),
-        _int("n", 0),
-        Parameter("side", _SIDE),
-    ),
-    _generator("full", generators.full, None, Parameter("shape", INTS), _int("v")),
-    _generator(
-        "moe.layout_metadata",
-        moe.layout_metadata,
-        1,
-        Parameter("layout", _LAYOUT),
-        _int("rows", 0),
-        _int("experts", 1),
-    ),
-    _random(
-        "paged_block_table",
-        sampling.paged_block_table,
-        2,
-        _int("batch", 0),
-        _int("width", 1),
-        _int("pool", 1),
-    ),
-    _random("topk_ids", sampling.topk_ids, 2, _int("rows", 0), _int("k", 1), _int("experts", 1)),
-    _random("sample_indices", sampling.sample_indices, 1, _int("n", 0), _int("hi", 0)),
-    _random(
-        "nsa_block_counts",
-        sampling.nsa_block_counts,
-        2,
-        _int("tokens", 1),
-        _int("heads", 1),
-        _int("selected", 1),
-    ),
-    _random(
-        "nsa_block_indices",
-        sampling.nsa_block_indices,
-        3,
-        _L,
-        _int("block", 1),
-        _int("selected", 1),
-        _int("heads", 1),
-    ),
-    _random(
-        "causal_topk_indices",
-        sampling.causal_topk_indices,
-        4,
-        _int("batch", 1),
-        _int("rows", 1),
-        _int("heads", 1),
-        _int("k", 1),
-        _int("keys", 1),
-        _int("start", 0),
-        _int("stride", 1),
-    ),
-)
-
-
 def _predicate(
     name: str, function: Callable[..., Any], rank: int | None, *parameters: Parameter
 ) -> Builtin:
     return Builtin(name, "predicate", function, parameters, BOOL, rank=rank)
 
 
+_L = Parameter("L", INTS)
+_OFFSETS = Parameter("offsets", INTS)
+_SHAPE = Parameter("shape", SHAPE)
+_ITEMS = Parameter("items", INTS)
+_DEFAULT = Parameter("default", MaybeKind(INT), optional=True)
+_DIM = _fixed("dim", _AXES)
+_DTYPE = Parameter("d", DTYPE)
+_LAYOUT = Parameter("layout", AdtKind("MGroupedLayout"))
+_ROWS = _int("rows", 0)
+_WINDOW = (
+    _int("length"),
+    _int("kernel", 1),
+    _int("stride", 1),
+    _int("padding"),
+    _int("dilation", 1),
+)
+
+# fmt: off
+_PRIMITIVES = (
+    replace(_symbolic("broadcast", sizes.broadcast, SHAPE, _SHAPE), variadic=True),
+    _symbolic("reduced", axes.reduced, SHAPE,
+              _SHAPE, _DIM, _fixed("keepdim", BOOL), Parameter("mode", _MODE)),
+    _symbolic("valid_axes", axes.valid_axes, BOOL, _DIM, _int("rank")),
+    _symbolic("unique_axes", axes.unique_axes, BOOL, _DIM, _int("rank")),
+    _symbolic("per_axis", axes.per_axis, INT,
+              _fixed("v", _PER_AXIS), _fixed("i", INT, 0), _fixed("n", INT, 1),
+              Parameter("fallback", MaybeKind(INT), optional=True)),
+    _symbolic("ceil_div", sizes.ceil_div, _dim_if_all_dims, _int("a"), _int("b", 1)),
+    _symbolic("prod", sizes.prod, _dim_if_items_are, _ITEMS),
+    _symbolic("sum", sizes.sum, _dim_if_items_are, _ITEMS),
+    _symbolic("max", sizes.max, INT, _ITEMS, _DEFAULT),
+    _symbolic("min", sizes.min, INT, _ITEMS, _DEFAULT),
+    _symbolic("all", sizes.all, BOOL, Parameter("items", SeqKind(BOOL))),
+    _symbolic("conv.out", conv.out, INT, *_WINDOW),
+    _symbolic("pool.out", pool.out, DIM, *_WINDOW, _fixed("ceil_mode", BOOL)),
+    _symbolic("moe.capacity", moe.capacity, DIM,
+              replace(_LAYOUT, construction=True), _ROWS, _int("experts", 0)),
+    replace(_plain("mhc.expansion", mhc.expansion, DIM, _int("q", 3)), symint="specialises"),
+    _plain("len", sizes.len, DIM, Parameter("items", SeqKind(UNKNOWN))),
+    _plain("promote_int_to_float", scalars.promote_int_to_float, _promoted, _DTYPE),
+    _plain("coalesce_dtype", scalars.coalesce_dtype, _coalesced,
+           Parameter("m", MaybeKind(DTYPE)), _DTYPE),
+    _plain("category", scalars.category, _CATEGORY, Parameter("value", _NUMBER_OR_DTYPE)),
+    _plain("representable", scalars.representable, BOOL, Parameter("value", _NUMBER), _DTYPE),
+)
+_LISTS = (
+    Builtin("balanced_sizes", "list", lists.balanced_sizes,
+            (_int("total", 0), _int("count", 1)), INTS),
+    Builtin("repeat", "list", lists.repeat, (_int("value"), _int("count", 0)), INTS),
+)
+_GENERATORS = (
+    _generator("as_tensor", generators.as_tensor, 1, _L),
+    _generator("prefix_sum", generators.prefix_sum, 1, _L),
+    _generator("exclusive_prefix_sum", generators.exclusive_prefix_sum, 1, _L),
+    _generator("padded_exclusive_prefix_sum", generators.padded_exclusive_prefix_sum, 1,
+               _L, _int("pad", 1)),
+    _generator("chunk_indices", generators.chunk_indices, 2, _L, _int("c", 1)),
+    _generator("chunk_offsets", generators.chunk_offsets, 1, _L, _int("c", 1)),
+    _generator("token_indices", generators.token_indices, 2, _L),
+    _generator("packed_positions", generators.packed_positions, 1, _L),
+    _generator("key_windows", generators.key_windows, 1,
+               _L, _int("first", 0), _int("n", 0), Parameter("side", _SIDE)),
+    _generator("full", generators.full, None, Parameter("shape", INTS), _int("v")),
+    _generator("moe.layout_metadata", moe.layout_metadata, 1, _LAYOUT, _ROWS, _int("experts", 1)),
+    _random("paged_block_table", sampling.paged_block_table, 2,
+            _int("batch", 0), _int("width", 1), _int("pool", 1)),
+    _random("topk_ids", sampling.topk_ids, 2, _ROWS, _int("k", 1), _int("experts", 1)),
+    _random("sample_indices", sampling.sample_indices, 1, _int("n", 0), _int("hi", 0)),
+    _random("nsa_block_counts", sampling.nsa_block_counts, 2,
+            _int("tokens", 1), _int("heads", 1), _int("selected", 1)),
+    _random("nsa_block_indices", sampling.nsa_block_indices, 3,
+            _L, _int("block", 1), _int("selected", 1), _int("heads", 1)),
+    _random("causal_topk_indices", sampling.causal_topk_indices, 4,
+            _int("batch", 1), _int("rows", 1), _int("heads", 1), _int("k", 1), _int("keys", 1),
+            _int("start", 0), _int("stride", 1)),
+)
 _PREDICATES = (
     _predicate("prefix_offsets", predicates.prefix_offsets, 1, _int("total")),
     _predicate("max_segment", predicates.max_segment, 1, _int("bound")),
     _predicate("in_range", predicates.in_range, None, _int("lo"), _int("hi")),
     _predicate("sums_to", predicates.sums_to, 1, _int("total")),
-    _predicate(
-        "exclusive_prefix_of", predicates.exclusive_prefix_of, 1, Parameter("lengths", INTS)
-    ),
-    _predicate(
-        "chunk_offsets_of",
-        predicates.chunk_offsets_of,
-        1,
-        Parameter("offsets", INTS),
-        _int("c", 1),
-    ),
-    _predicate("indices_within", predicates.indices_within, 2, Parameter("offsets", INTS)),
+    _predicate("exclusive_prefix_of", predicates.exclusive_prefix_of, 1,
+               Parameter("lengths", INTS)),
+    _predicate("chunk_offsets_of", predicates.chunk_offsets_of, 1, _OFFSETS, _int("c", 1)),
+    _predicate("indices_within", predicates.indices_within, 2, _OFFSETS),
     _predicate("attn.paged_fits", attn.paged_fits, 1, Parameter("cu", INTS), _int("cap")),
-    _predicate(
-        "moe.layout_valid",
-        moe.layout_valid,
-        1,
-        Parameter("layout", _LAYOUT),
-        _int("rows", 0),
-        _int("experts", 0),
-    ),
+    _predicate("moe.layout_valid", moe.layout_valid, 1, _LAYOUT, _ROWS, _int("experts", 0)),
 )
+# fmt: on
 
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(
-    {builtin.name: builtin for builtin in (*_PRIMITIVES, *_GENERATORS, *_PREDICATES)}
+    {builtin.name: builtin for builtin in (*_PRIMITIVES, *_LISTS, *_GENERATORS, *_PREDICATES)}
 )
 """Every built-in by its name."""
 

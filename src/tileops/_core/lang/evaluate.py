@@ -192,7 +192,10 @@ class _Evaluation:
         return self._scope.present(expr.name)
 
     def _bytes(self, expr: Bytes) -> int:
-        return self._scope.bytes(expr.name)
+        try:
+            return self._scope.bytes(expr.name)
+        except KeyError:
+            raise EvaluationFault(f"{expr.name} is absent", expr.span) from None
 
     # Postfixes
 

@@ -88,8 +88,7 @@ class _Cases:
             return
         if self.spec.status == "implemented":
             yield from self._arguments(case)
-        if self.gate.has_formulas:
-            yield from self._formulas(case)
+        yield from self._formulas(case)
 
     def _arguments(self, case: Case) -> Iterator[Finding]:
         """The constructor's arguments can be made."""
@@ -109,10 +108,10 @@ class _Cases:
             return
         call = CaseCall(self.analysis, case)
         for name, declared in (("flops", roofline.flops), ("bytes", roofline.bytes)):
-            if declared is not None and declared.node is not None:
+            if declared is not None and declared.node is not None and self.gate.judges(name):
                 value = self._value(declared.node, call, case)
                 yield from self._judge(f"roofline.{name}", case, value)
-        if roofline.func is not None and self.spec.status == "implemented":
+        if self.spec.status == "implemented" and roofline.func and self.gate.judges("func"):
             yield from self._judge("roofline.func", case, *self._counted(roofline.func, call))
 
     def _value(self, formula: Expr, call: CaseCall, case: Case) -> Any:

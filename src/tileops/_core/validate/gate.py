@@ -66,10 +66,10 @@ class Gate:
         ]
         return any(_is_at(path, owner) for path in self._deciding for owner in owners)
 
-    @property
-    def has_formulas(self) -> bool:
-        """Whether the roofline can be judged."""
-        return not any(_is_at(path, "roofline") for path in self.broken)
+    def judges(self, formula: str) -> bool:
+        """Whether a roofline formula can be judged."""
+        path = f"roofline.{formula}"
+        return not any(_is_at(each, path) or each == "roofline" for each in self.broken)
 
 
 _TENSORS = ("inputs", "outputs", "params")

@@ -140,16 +140,31 @@ class BranchFinder:
 
     def _make(self, point: Point) -> Branch:
         usage = self._usages.at(point)
-        names = {name for root in usage.roots for name in root.names}
-        for tensor, generator in self.metadata(point):
-            names |= self._names(generator)
-            for predicate in self.requirements(tensor, point):
-                names |= self._names(predicate)
+        names = {name for expr in self._read(point) for name in self._names(expr)}
         lets = self._lets(names | set(usage.lets), point)
         for definition in lets.values():
             names |= self._names(definition)
         used = frozenset(names & set(self.signature.forall))
         return Branch(point, usage, lets, used, self._solved(point, used, lets))
+
+    def _read(self, point: Point) -> Iterator[Expr]:
+        """The folded expressions that a case on the branch evaluates, lets left out."""
+        facts = self.analysis.facts
+        roofline = self.spec.roofline
+        formulas = (roofline.flops, roofline.bytes) if roofline else ()
+        tensors: list[TensorInput | TensorOutput] = [*self.tensors(point), *self.outputs(point)]
+        dtypes = (tensor.dtype for tensor in tensors)
+        for declared in (*dtypes, *self.signature.shape_rules, *formulas):
+            if declared is not None and declared.node is not None:
+                folded = facts.fold(declared.node, point)
+                if not is_true(folded):
+                    yield folded
+        for tensor in tensors:
+            for part in self.analysis.families.parts(tensor.shape, point) or ():
+                yield part.value if isinstance(part, Splice) else part
+        for metadata, generator in self.metadata(point):
+            yield generator
+            yield from self.requirements(metadata, point)
 
     @staticmethod
     def _names(expr: Expr) -> set[str]:

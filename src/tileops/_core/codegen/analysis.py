@@ -97,7 +97,7 @@ def _node_may_fail(node: Node, known: Knowledge) -> bool:
         return _any_opaque((node.operand,), known)
     if isinstance(node, Call):
         return node.callee not in _TOTAL
-    return isinstance(node, Subscript) or (isinstance(node, Attribute) and payload(node) is None)
+    return isinstance(node, Subscript)
 
 
 def _any_opaque(operands: tuple[Expr, ...], known: Knowledge) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from tileops._core.codegen.names import Names, spell
-from tileops._core.codegen.writer import SourceWriter
+from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import Discriminant, Guard, Value
+
+Fields = tuple[tuple[str, bool | str], ...]
+"""The finite fields of an algebraic value."""
 
 
 class Guarded(Protocol):
@@ -44,13 +47,7 @@ class Guards:
             [self._test(self._discriminants[name], values) for name, values in clause.items()]
             for clause in guard.clauses
         ]
-        if not clauses:
-            return "False"
-        if len(clauses) == 1:
-            return " and ".join(clauses[0])
-        return " or ".join(
-            f"({' and '.join(tests)})" if len(tests) > 1 else tests[0] for tests in clauses
-        )
+        return _either(map(_both, clauses)) if clauses else "False"
 
     def cover(self, guards: Iterable[Guard]) -> bool:
         """Whether guards surely admit every branch between them.
@@ -127,6 +124,8 @@ class Guards:
 
     def _test(self, discriminant: Discriminant, values: frozenset[Value]) -> str:
         """A test that a discriminant has one of some values."""
+        if self._names.adt(discriminant.name) is not None:
+            return self._algebraic_test(discriminant, values)
         variable = self.variable(discriminant)
         admitted = [value for value in discriminant.values if value in values]
         excluded = [value for value in discriminant.values if value not in values]
@@ -139,3 +138,67 @@ class Guards:
         if len(admitted) == 1:
             return f"{variable} {'is' if isinstance(admitted[0], bool) else '=='} {admitted[0]!r}"
         return f"{variable} in {tuple(admitted)!r}"
+
+    def _algebraic_test(self, discriminant: Discriminant, values: frozenset[Value]) -> str:
+        """A test of a value's constructor, and of its finite fields where they matter."""
+        variable = spell("param", discriminant.name)
+        tests = []
+        for constructor, every in _by_constructor(discriminant.values).items():
+            admitted = [fields for fields in every if (constructor, fields) in values]
+            if admitted:
+                rest = self._field_tests(discriminant.name, every, admitted)
+                tests.append(_both([f"{variable}.kind == {constructor!r}", *rest]))
+        if None in values:
+            return _either([f"{variable} is None", *tests])
+        if None in discriminant.values:
+            return _both([f"{variable} is not None", _either(tests)])
+        return _either(tests)
+
+    def _field_tests(self, name: str, every: list[Fields], admitted: list[Fields]) -> list[str]:
+        """Tests that single out some of a constructor's combinations of finite fields."""
+        allowed = {field: {dict(c)[field] for c in admitted} for field, _ in every[0]}
+        spanned = [c for c in every if all(value in allowed[field] for field, value in c)]
+        if len(spanned) != len(admitted):
+            singles = ([self._field_test(name, f, {v}) for f, v in c] for c in admitted)
+            return [_either(map(_both, singles))]
+        return [
+            self._field_test(name, field, values)
+            for field, values in allowed.items()
+            if values != {dict(c)[field] for c in every}
+        ]
+
+    def _field_test(self, name: str, field: str, values: set[bool | str]) -> str:
+        """A test that a finite field has one of some values."""
+        read = f"{spell('param', name)}.{identifier(field)}"
+        if self._names.is_python_enum(name, field):
+            read += ".value"
+        if values <= {True, False}:
+            return read if True in values else f"not {read}"
+        [first, *more] = sorted(map(str, values))
+        return f"{read} in {(first, *more)!r}" if more else f"{read} == {first!r}"
+
+
+def _both(tests: Iterable[str]) -> str:
+    """A conjunction."""
+    listed = list(tests)
+    if len(listed) == 1:
+        return listed[0]
+    return " and ".join(f"({test})" if " or " in test else test for test in listed)
+
+
+def _either(tests: Iterable[str]) -> str:
+    """A disjunction."""
+    listed = list(tests)
+    if len(listed) == 1:
+        return listed[0]
+    return " or ".join(f"({test})" if " and " in test else test for test in listed)
+
+
+def _by_constructor(values: Iterable[Value]) -> dict[str, list[Fields]]:
+    """The combinations of finite fields among algebraic values, by constructor."""
+    found: dict[str, list[Fields]] = {}
+    for value in values:
+        if isinstance(value, tuple):
+            constructor, fields = cast("tuple[str, Fields]", value)
+            found.setdefault(constructor, []).append(fields)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tileops._core.codegen.analysis import may_fail
 from tileops._core.codegen.context import Context
 from tileops._core.codegen.names import spell
 from tileops._core.lang.nodes import Expr
@@ -23,7 +24,8 @@ def write_effects(context: Context) -> None:
     doc = "The effect branch of a call, given which tensors are passed."
     with writer.function("effect_branch", arguments, "EffectBranch", doc):
         for found in _read(context, (case.guard for case in cases[:-1])):
-            writer.line(f"{context.guards.variable(found)} = {_source(context, found)}")
+            variable = spell("param" if found.source == "param" else "has", found.name)
+            writer.line(f"{variable} = {_source(context, found)}")
         places = {id(case): place for place, case in enumerate(cases)}
 
         def write(case: EffectCase) -> None:
@@ -46,8 +48,7 @@ def _source(context: Context, found: Discriminant) -> str:
     if found.source != "param":
         return f"presence[{found.name!r}]"
     if context.names.adt(found.name) is not None:
-        fields = context.names.finite_fields(found.name)
-        return f"{context.helper('discriminant')}(op.{found.name}, {fields!r})"
+        return f"op.{found.name}"
     return f"{context.helper('literal')}(op.{found.name})"
 
 
@@ -135,10 +136,6 @@ def _load_names(context: Context, formulas: list[Formula]) -> None:
     if names:
         writer.line("indices = record.indices")
     for name in sorted(names):
-        if name in by_name and context.names.adt(name) is not None:
-            place = [d.name for d in context.plan.discriminants].index(name)
-            variable = context.guards.variable(by_name[name])
-            writer.line(f"{variable} = record.branch_key[{place}]")
         writer.line(f"{context.names.variable(name)} = indices.get({name!r})")
 
 
@@ -146,13 +143,16 @@ def _write_formula(
     context: Context, target: str, declared: Declaration[Expr], formulas: tuple[Formula, ...]
 ) -> None:
     writer = context.writer
+
+    def write(formula: Formula) -> None:
+        writer.line(f"{target} = {context.lowering.text(formula.expr)}")
+
     context.declare(declared)
-    with writer.block("try"):
-
-        def write(formula: Formula) -> None:
-            writer.line(f"{target} = {context.lowering.text(formula.expr)}")
-
+    if not any(may_fail(formula.expr, context.names) for formula in formulas):
         context.guards.choose(writer, formulas, write)
-    with writer.block(f"except {context.helper('EVALUATION_FAULTS')} as reason"):
-        writer.line(f"raise faults.formula({declared.path!r}, record, reason) from reason")
+    else:
+        with writer.block("try"):
+            context.guards.choose(writer, formulas, write)
+        with writer.block(f"except {context.helper('EVALUATION_FAULTS')} as reason"):
+            writer.line(f"raise faults.formula({declared.path!r}, record, reason) from reason")
     writer.line(f"faults.count({declared.path!r}, record, {target})")

@@ -98,7 +98,7 @@ def _presence(
     if condition is not None:
         wanted = context.lowering.text(condition)
         wanted = wanted if wanted.isidentifier() else f"({wanted})"
-        context.reject(number, f"{has} != {wanted} or {has} and not {is_tensor}")
+        context.reject(number, f"{has} != {wanted} or ({has} and not {is_tensor})")
     elif tensor.optional is False:
         context.reject(number, f"not {is_tensor}")
     else:

@@ -56,7 +56,7 @@ def measure(context: Context, tensor: TensorInput) -> None:
     given = spell("in", tensor.name)
     with where_present(context, tensor):
         context.writer.line(f"{spell('size', tensor.name)} = tuple({given}.shape)")
-        name_of = context.helper("dtype_name_of")
+        name_of = context.helper("name_of_dtype")
         context.writer.line(f"{spell('type', tensor.name)} = {name_of}({given}.dtype)")
 
 

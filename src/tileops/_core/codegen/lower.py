@@ -269,7 +269,7 @@ class Lowering:
         element = self._lower(expr.element)
         self._symbolic_items.discard(expr.variable)
         target = ast.Name(spell("item", expr.variable))
-        return ast.GeneratorExp(element, [ast.comprehension(target, source, [], 0)])
+        return ast.ListComp(element, [ast.comprehension(target, source, [], 0)])
 
     def _present(self, expr: Present) -> ast.expr:
         output = self.names.signature.outputs.get(expr.name)

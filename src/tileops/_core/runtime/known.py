@@ -16,7 +16,7 @@ from tileops._core.lang.printer import to_text
 from tileops._core.lang.reads import reads
 from tileops._core.lang.values import shown
 from tileops._core.runtime.symbolic import is_symbolic
-from tileops._core.runtime.tensors import dtype_name_of
+from tileops._core.runtime.tensors import name_of_dtype
 from tileops._core.signature.plan import (
     ComputeLet,
     Discriminant,
@@ -100,7 +100,7 @@ class Known:
     def dtype(self, name: str) -> str | None:
         """The name of a tensor's dtype."""
         tensor = self.tensor(name)
-        return dtype_name_of(tensor.dtype) if hasattr(tensor, "dtype") else None
+        return name_of_dtype(tensor.dtype) if hasattr(tensor, "dtype") else None
 
     def output_form(self, name: str) -> OutputForm:
         """The form of an output on this branch."""

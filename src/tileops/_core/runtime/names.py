@@ -44,10 +44,10 @@ from tileops._core.runtime.tensors import (
     buffer_misfit,
     described_as,
     differ,
-    dtype_name_of,
     is_combination,
     is_tensor,
     items_are_distinct,
+    name_of_dtype,
     on_cpu,
 )
 from tileops._core.signature.plan import EffectBranch
@@ -77,7 +77,7 @@ __all__ = [
     "described_as",
     "differ",
     "discriminant",
-    "dtype_name_of",
+    "name_of_dtype",
     "is_combination",
     "is_tensor",
     "items_are_distinct",

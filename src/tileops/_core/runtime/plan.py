@@ -209,10 +209,8 @@ def plan_of(spec: OpSpec) -> Plan:
     Raises:
         ManifestError: the spec has an error; the text is the first finding.
     """
-    errors = [finding for finding in spec.faults if finding.level == "error"]
-    if not errors:
-        try:
-            return build_plan(spec)
-        except PlanFault as fault:
-            errors = list(fault.findings)
-    raise ManifestError(f"{errors[0].op} {errors[0].field}: {errors[0].message}")
+    try:
+        return build_plan(spec)
+    except PlanFault as fault:
+        first = fault.findings[0]
+        raise ManifestError(f"{first.op} {first.field}: {first.message}") from fault

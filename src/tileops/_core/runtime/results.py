@@ -9,7 +9,7 @@ import torch
 
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.record import SignatureCall
-from tileops._core.runtime.tensors import DTYPES, dtype_name_of, share_storage
+from tileops._core.runtime.tensors import DTYPES, name_of_dtype, share_storage
 
 
 def check_nothing(faults: Faults, result: Any) -> None:
@@ -56,7 +56,7 @@ def check_output(faults: Faults, record: SignatureCall, name: str, value: torch.
     if value.shape != shape:
         raise _returned(faults, name, "shape", tuple(value.shape), shape)
     if value.dtype is not DTYPES[dtype]:
-        raise _returned(faults, name, "dtype", dtype_name_of(value.dtype), dtype)
+        raise _returned(faults, name, "dtype", name_of_dtype(value.dtype), dtype)
     if device is not None and value.device != device:
         raise _returned(faults, name, "device", value.device, device)
     output = faults.plan.spec.signature.outputs[name]

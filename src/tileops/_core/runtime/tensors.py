@@ -27,7 +27,7 @@ class Shaped(NamedTuple):
     dtype: torch.dtype | None
 
 
-def dtype_name_of(dtype: torch.dtype | None) -> str | None:
+def name_of_dtype(dtype: torch.dtype | None) -> str | None:
     """The name of a dtype, unregistered ones included; None for one that was not given."""
     if dtype is None:
         return None
@@ -41,7 +41,7 @@ def is_tensor(value: object) -> bool:
 
 def described_as(tensor: torch.Tensor) -> tuple[tuple[int, ...], str | None]:
     """A tensor's shape and the name of its dtype."""
-    return tuple(tensor.shape), dtype_name_of(tensor.dtype)
+    return tuple(tensor.shape), name_of_dtype(tensor.dtype)
 
 
 def differ(dtype: str | None, expected: str | None) -> bool:
@@ -93,7 +93,7 @@ def buffer_misfit(
 
     An empty text means that the dtype is at fault, which the caller words with the shape.
     """
-    if dtype_name_of(buffer.dtype) != dtype:
+    if name_of_dtype(buffer.dtype) != dtype:
         return ""
     if device is not None and buffer.device != device:
         return f"expected device {device}, got {buffer.device}"

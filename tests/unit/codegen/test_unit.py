@@ -39,7 +39,9 @@ adts:
   RowStore:
     sum:
       dense: {python: a.Dense, fields: {cols: Dim}}
-      tiled: {python: a.Tiled, fields: {order: {type: "'row' | 'col'", python: a.Order}, even: Bool}}
+      tiled:
+        python: a.Tiled
+        fields: {order: {type: "'row' | 'col'", python: a.Order}, even: Bool}
 """
 
 

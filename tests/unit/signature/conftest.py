@@ -204,7 +204,7 @@ def run_plan() -> Callable[..., dict[str, Any]]:
     """Runs a plan on shapes; returns all values that it knows in the end."""
 
     def run(plan: Plan, shapes: Any, dtypes: Any = None, has_out: bool = False, **params: Any):
-        names = {name: "float16" for name in shapes}
+        names = dict.fromkeys(shapes, "float16")
         return Run(plan, shapes, {**names, **(dtypes or {})}, params, has_out).run()
 
     return run

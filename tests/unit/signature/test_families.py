@@ -115,7 +115,9 @@ types:
   Rows:
     params: {l: RowStore, r: Dim}
     match: l
-    cases: [{when: {dense: _}, is: "[r, l.cols]"}, {when: {tiled: _}, is: "Mat[l.padded, l.tile, r]"}]
+    cases:
+    - {when: {dense: _}, is: "[r, l.cols]"}
+    - {when: {tiled: _}, is: "Mat[l.padded, l.tile, r]"}
   Some:
     params: {l: "Maybe[RowStore]", r: Dim}
     match: l

@@ -80,7 +80,8 @@ def test_nine_optional_inputs_make_a_linear_plan_quickly(spec_of):
     indices = ", ".join(f"K{i}: Dim" for i in range(9))
     text = (
         f"forall: {{N: Dim, T: 'DType[float16]', {indices}}}\n"
-        f"inputs:\n  x: {{dtype: T, shape: '[N]'}}\n{inputs}outputs: {{y: {{dtype: T, shape: '[N]'}}}}"
+        f"inputs:\n  x: {{dtype: T, shape: '[N]'}}\n{inputs}"
+        "outputs: {y: {dtype: T, shape: '[N]'}}"
     )
     flops = " + ".join(f"(N * K{i} if present(x{i}) else 0)" for i in range(9))
     started = time.perf_counter()

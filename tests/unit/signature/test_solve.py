@@ -143,7 +143,8 @@ def test_a_dtype_is_solved_once_and_compared_elsewhere(spec_of):
         "inputs: {a: {dtype: 'promote_int_to_float(T)', shape: '[]'}, b: {dtype: T, shape: '[]'}}"
     )
     spec = spec_of(
-        f"forall: {{T: 'DType[float16 | int8]'}}\n{inputs}\noutputs: {{y: {{dtype: T, shape: '[]'}}}}"
+        f"forall: {{T: 'DType[float16 | int8]'}}\n{inputs}\n"
+        "outputs: {y: {dtype: T, shape: '[]'}}"
     )
     kinds = [
         (type(s).__name__, s.tensor.name)

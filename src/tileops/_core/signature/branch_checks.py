@@ -26,9 +26,9 @@ from tileops._core.signature.usage import Root, Usage, Usages
 from tileops._core.spec.model import TensorInput
 
 
-def branch_complaints(analysis: Analysis) -> Iterator[Complaint]:
-    """Checks 27, 28, 30 and 31."""
-    yield from _unsolved(analysis)
+def branch_complaints(analysis: Analysis, faulty: Set[str]) -> Iterator[Complaint]:
+    """Checks 27, 28, 30 and 31; fields in `faulty` mean nothing by themselves."""
+    yield from _unsolved(analysis, faulty)
     yield from witnessed(analysis.branches.accepted, _combo_columns(analysis))
     for site in analysis.sites:
         yield from _payloads(analysis, site)
@@ -38,16 +38,19 @@ def branch_complaints(analysis: Analysis) -> Iterator[Complaint]:
 # Indices
 
 
-def _unsolved(analysis: Analysis) -> Iterator[Complaint]:
+def _unsolved(analysis: Analysis, faulty: Set[str]) -> Iterator[Complaint]:
     """Indices that branches use and no input gives, at the first field that reads them.
 
     A tensor that is passed is where an index could have been solved, so inputs are blamed before
-    outputs and these before refinements.
+    outputs and these before refinements. A branch with a faulty input or let is left out: what
+    the field was meant to give is not known.
     """
     where: dict[tuple[str, str], int] = {}
     for bit, (usage, called) in enumerate(zip(analysis.usages, analysis.calls, strict=True)):
         unsolved = analysis.catalogue.indices - called.known
-        for root in usage.roots if unsolved and usage.complete else ():
+        if not unsolved or not usage.complete or not faulty.isdisjoint(_sources(usage)):
+            continue
+        for root in usage.roots:
             for name in _read_through_lets(analysis, root, usage, unsolved):
                 unsolved -= {name}
                 where[root.path, name] = where.get((root.path, name), 0) | 1 << bit
@@ -59,6 +62,14 @@ def _unsolved(analysis: Analysis) -> Iterator[Complaint]:
         witness = analysis.branches.accepted.witness(branches)
         message = f"{subject} {', '.join(names)} cannot be solved from the inputs{witness}"
         yield Complaint(path, 27, message)
+
+
+def _sources(usage: Usage) -> Iterator[str]:
+    """The fields that may give an index its value."""
+    yield from (f"signature.let.{name}" for name in usage.lets)
+    for root in usage.roots:
+        if root.path.startswith(("signature.inputs.", "signature.params.")):
+            yield root.path
 
 
 def _read_through_lets(analysis: Analysis, root: Root, usage: Usage, wanted: Set[str]) -> list[str]:

@@ -39,16 +39,14 @@ def complaints(analysis: Analysis) -> Iterator[Complaint]:
 
     A field that means nothing by itself is not judged branch by branch.
     """
-    found = [
-        *kind_complaints(analysis),
-        *family_complaints(analysis),
-        *_let_cycles(analysis),
-        *branch_complaints(analysis),
+    found = [*kind_complaints(analysis), *family_complaints(analysis), *_let_cycles(analysis)]
+    faulty = {each.path for each in found if each.check < FIRST_PER_BRANCH}
+    found += [
+        *branch_complaints(analysis, faulty),
         *effect_complaints(analysis),
         *metadata_complaints(analysis),
         *symint_complaints(analysis),
     ]
-    faulty = {each.path for each in found if each.check < FIRST_PER_BRANCH}
     yield from (each for each in found if each.check < FIRST_PER_BRANCH or each.path not in faulty)
     yield from _unread(analysis)
 

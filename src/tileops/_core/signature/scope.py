@@ -28,7 +28,7 @@ from tileops._core.lang.kinds import (
 from tileops._core.lang.members import AdtFields
 from tileops._core.lang.nodes import Constant, Expr, Name
 from tileops._core.lang.positions import Position
-from tileops._core.signature.discriminants import OUT, Point
+from tileops._core.signature.discriminants import OUT, Point, is_maybe
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.sites import Role, Site
 from tileops._core.spec.model import Param, TensorInput, TypeFamily
@@ -171,7 +171,7 @@ class Scope:
         kind = param.type.node.kind if param.type.node else UNKNOWN
         if role in _IN_TYPES and is_opaque(kind):
             return f"{name} is {param.type.text}, which takes no part in types"
-        if role is Role.CONDITION and not is_finite(kind):
+        if role is Role.CONDITION and not is_finite(kind) and not is_maybe(param):
             return f"reads more than discriminants: {name} is {kind}"
         return None
 

@@ -196,6 +196,7 @@ FAULTS = {
     "S.size": (13, "use a primitive"),
     "(R).kind": (13, "use a primitive"),
     "(S if flip else S).kind": (13, "use a primitive"),
+    "max(R, C)": (13, "max takes one sequence; write `max((R, C))`"),
     "None": (13, "None stands only as"),
     "(R, None)": (13, "None stands only as"),
     "R + Z": (14, "Z is not declared"),

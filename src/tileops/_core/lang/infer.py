@@ -23,7 +23,9 @@ from tileops._core.lang.kinds import (
     UNKNOWN,
     VALUE,
     AdtKind,
+    DimKind,
     EnumKind,
+    IntKind,
     Kind,
     MaybeKind,
     NoneKind,
@@ -367,12 +369,20 @@ class _Inference:
 
     def _call(self, expr: Call, known: Kinds) -> Kind:
         builtin = calls.resolve(expr, self.position, is_root=expr is self._root)
+        if builtin.name in ("max", "min") and len(expr.args) == 2:
+            self._reject_scalars(expr, known)
         kinds: list[Kind] = []
         for parameter, argument in calls.bind(expr, builtin):
             kind = self._for(argument, parameter.kind, known)
             calls.require_argument(expr.callee, parameter, argument, kind)
             kinds.append(kind)
         return builtin.result_kind(kinds)
+
+    def _reject_scalars(self, expr: Call, known: Kinds) -> None:
+        """`max(a, b)` of two numbers; `max(s, b)` of a sequence has a default."""
+        if isinstance(self.kind(expr.args[0], known), IntKind | DimKind):
+            texts = [to_text(argument) for argument in expr.args]
+            raise KindFault(13, rejected.several_scalars(expr.callee, texts), expr.span)
 
     def _each(self, expr: Each, known: Kinds) -> Kind:
         if expr.variable in known or self.position.is_declared(expr.variable):

@@ -336,7 +336,7 @@ class _Parser(Cursor):
         self.expect(")")
         if callee in ("present", "bytes"):
             return self._special(callee, args, keywords, start)
-        if callee in ("max", "min") and len(args) > 1:
+        if callee in ("max", "min") and len(args) > 2:
             sources = [self._source(argument) for argument in args]
             raise self.fault(rejected.several_scalars(callee, sources), start)
         return Call(callee, tuple(args), tuple(keywords.items()), span=self.span(start))

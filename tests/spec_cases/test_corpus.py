@@ -1,4 +1,4 @@
-"""Every malformed spec of the corpus has exactly the findings it names; well-formed ones have none.
+"""Every malformed spec of the corpus has exactly the findings it names, well-formed ones none.
 
 Expected findings stand in comments on the lines that cause them.
 
@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tileops._core.spec.content import Problem, tree_contents
+from tileops._core.spec.manifest import Manifest
 from tileops._core.validate.report import Report, check_number
-from tileops._core.validate.validator import validate
+from tileops._core.validate.validator import check_manifest, validate
 
-_COMMENT = re.compile(r"\s# (?P<level>expect|advise): (?P<items>.*)$")
+_COMMENT = re.compile(r"(?:^|\s)# (?P<level>expect|advise): (?P<items>.*)$")
 _ITEM = re.compile(r"V(?P<check>\d+) (?P<field>[^:;]+?)(?:: (?P<text>.*?))?(?P<file> @file)?$")
 _OP = re.compile(r"^(?P<name>[^\s#:]+):")
 
@@ -62,8 +64,9 @@ def _expected_on(line: str, number: int, op: str | None) -> Iterator[Expected]:
 
 
 HERE = Path(__file__).parent
-MALFORMED = sorted((HERE / "malformed").glob("*.yaml"))
+MALFORMED = sorted([*(HERE / "malformed").glob("*.yaml"), *(HERE / "files").glob("*.yaml")])
 WELL_FORMED = sorted((HERE / "wellformed").glob("*.yaml"))
+TREES = sorted((HERE / "trees").iterdir())
 
 
 def validated(path: Path) -> Report:
@@ -71,11 +74,11 @@ def validated(path: Path) -> Report:
     return validate(source=path, caller="spec_cases", branch_limit=256)
 
 
-def found_in(report: Report, path: Path) -> list[Expected]:
-    """A report in the form of expectations."""
+def found_in(report: Report, label: str) -> list[Expected]:
+    """What a report says about a file and its specs, in the form of expectations."""
     return [
         Expected(
-            None if found.op == str(path) else found.op,
+            None if found.op == label else found.op,
             found.field,
             check_number(found),
             found.level,
@@ -83,6 +86,7 @@ def found_in(report: Report, path: Path) -> list[Expected]:
             found.message,
         )
         for found in report.findings
+        if report.places[found].file == label
     ]
 
 
@@ -101,7 +105,7 @@ def differences(expected: list[Expected], found: list[Expected]) -> list[str]:
 
 @pytest.mark.parametrize("path", MALFORMED, ids=lambda path: path.stem)
 def test_malformed(path: Path) -> None:
-    found = found_in(validated(path), path)
+    found = found_in(validated(path), str(path))
     assert differences(expected_in(path), found) == []
 
 
@@ -110,3 +114,30 @@ def test_well_formed(path: Path) -> None:
     report = validated(path)
     assert report.findings == []
     assert report.ok
+
+
+@pytest.mark.parametrize("root", TREES, ids=lambda path: path.name)
+def test_trees(root: Path) -> None:
+    """In-tree rules, on small trees of their own; files are told apart by their labels."""
+    known = Manifest().adding(tree_contents(root, [path.name for path in root.iterdir()]))
+    problems = [*known.problems, *(Problem(*each) for each in known.adt_table.places.items())]
+    report = check_manifest(known, known.names, problems, 256)
+    for path in (path for path in root.rglob("*") if path.is_file()):
+        label = path.relative_to(root).as_posix()
+        found = [each._replace(line=max(each.line, 1)) for each in found_in(report, label)]
+        assert differences(expected_in(path), found) == []
+
+
+def test_the_corpus_is_large() -> None:
+    """Enough specs of either kind, and each check that needs no code stands in it."""
+    malformed = [path for path in HERE.rglob("*.yaml") if path.parent.name != "wellformed"]
+    checks = {found.check for path in malformed for found in expected_in(path)}
+    assert set(range(1, 46)) <= checks
+    assert sum(map(spec_count, malformed)) >= 150
+    assert sum(map(spec_count, WELL_FORMED)) >= 60
+
+
+def spec_count(path: Path) -> int:
+    """The number of specs in a file, read or not."""
+    headings = (_OP.match(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return sum(heading is not None and heading["name"] != "adts" for heading in headings)

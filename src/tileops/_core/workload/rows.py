@@ -17,6 +17,7 @@ from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Call, Expr, Shape, Splice
 from tileops._core.lang.primitives.contents import Contents
+from tileops._core.lang.values import shown
 from tileops._core.signature.actions import Action, schedule
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point, payload_kind
@@ -270,8 +271,8 @@ class _Instantiation:
         if rows and all(name in values for name in rows[0]):
             found = {name: values[name] for name in rows[0]}
             if found not in rows:
-                shown = ", ".join(f"{name}={dtype}" for name, dtype in found.items())
-                raise self._fault(35, f"signature.dtype_combos has no row {shown}")
+                listed = ", ".join(f"{name}={dtype}" for name, dtype in found.items())
+                raise self._fault(35, f"signature.dtype_combos has no row {listed}")
 
     # Lets and generators
 
@@ -390,8 +391,8 @@ class _Instantiation:
         except EvaluationFault as fault:
             met, reason = False, f"fails: {fault.message}"
         if not met:
-            shown = where(declared, inference.values)
-            raise self._fault(37, f'{declared.path} "{declared.text}" {reason}{shown}')
+            reason += where(declared, inference.values)
+            raise self._fault(37, f'{declared.path} "{declared.text}" {reason}')
 
     def _infer_again(self, tensors: Mapping[str, TensorForm]) -> None:
         """Inference from the tensors alone gives the indices that the row and generators gave."""
@@ -410,10 +411,10 @@ class _Instantiation:
             )
         except InferenceFault as fault:
             raise self._fault(37, f"inference from the tensors fails: {fault}") from None
-        for name, value in self.inference.values.items():
-            if name in again.values and again.values[name] != value:
-                reason = f"{name} is {value!r}, the tensors give {again.values[name]!r}"
-                raise self._fault(37, reason)
+        for name in self.branch.used & again.values.keys():
+            value, found = self.inference.values[name], again.values[name]
+            if found != value:
+                raise self._fault(37, f"{name} is {shown(value)}, the tensors give {shown(found)}")
 
 
 def _items(values: Any) -> Iterator[int]:

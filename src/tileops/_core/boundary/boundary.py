@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tileops._core.boundary import faults, instances
+from tileops._core.boundary.autograd import gradient_formula
 from tileops._core.boundary.naming import NAMESPACE, operator_name
 from tileops._core.boundary.operators import OperatorParts, mark_written, register_operator
 from tileops._core.boundary.parameters import CallParameter
@@ -63,8 +64,8 @@ def make_boundary(
     for number, branch in enumerate(branches):
         name = operator_name(spec, branch)
         schema = operator_schema(spec, parameters, branch)
-        fake = _fake(spec, branch)
-        parts = OperatorParts(name, schema, text, unit[f"_body_{number}"], fake)
+        body, fake = unit[f"_body_{number}"], _fake(spec, branch)
+        parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
         unit[f"_operator_{number}"] = register_operator(spec.name, parts)
         names.append(f"{NAMESPACE}::{name}")
     unit["_find_call"] = _finder(

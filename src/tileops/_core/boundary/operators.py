@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tileops._core.boundary.autograd import Formula
 from tileops._core.boundary.naming import NAMESPACE
 
 
@@ -24,6 +25,7 @@ class OperatorParts(NamedTuple):
     text: str
     body: Callable[..., Any]
     fake: Callable[..., Any]
+    formula: Formula | None
 
 
 class _Registered(NamedTuple):
@@ -63,6 +65,13 @@ def _define(parts: OperatorParts) -> torch.library.Library:
     library.define(parts.name + parts.schema, tags=(torch.Tag.needs_exact_strides,))
     library.impl(parts.name, parts.body, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{parts.name}", parts.fake, lib=library)
+    if parts.formula is not None:
+        torch.library.register_autograd(
+            f"{NAMESPACE}::{parts.name}",
+            parts.formula.backward,
+            setup_context=parts.formula.setup_context,
+            lib=library,
+        )
     return library
 
 

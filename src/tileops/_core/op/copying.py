@@ -15,7 +15,7 @@ import torch
 
 from tileops._core.boundary import instances
 from tileops._core.op.notes import add_note
-from tileops._core.op.tuned import Tuned
+from tileops._core.op.gradient import Differentiated
 from tileops._core.targets import loading
 
 Self = TypeVar("Self", bound="Copies")
@@ -23,7 +23,7 @@ Self = TypeVar("Self", bound="Copies")
 _OWN = frozenset({
     "_instance_key", "_bind_lock", "_build_lock", "_target_builder", "_serving_target",
     "_entries_by_call", "_built_entries", "_target_kernels", "_placed_tensors", "_delegates",
-    "_delegate_stages", "_effect_branches", "_last_call", "_tune_warned",
+    "_delegate_stages", "_effect_branches", "_backward_op", "_last_call", "_tune_warned",
 })  # fmt: skip
 """Fields that every instance has for itself."""
 
@@ -35,7 +35,7 @@ _FIXED = (
 Held = list[tuple[str, Hashable, Any]]
 
 
-class Copies(Tuned):
+class Copies(Differentiated):
     """How an op is copied."""
 
     def __copy__(self: Self) -> Self:

@@ -96,6 +96,7 @@ class OpState(ABC):
     _delegates: dict[str, dict[Hashable, Op]]
     _delegate_stages: dict[int, str]
     _effect_branches: dict[tuple[bool, ...], Any]
+    _backward_op: Op | None = None
     _last_call: SignatureCall | None = None
     _tune_requested: bool = False
     _tune_warned: bool = False

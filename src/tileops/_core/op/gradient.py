@@ -1,0 +1,45 @@
+"""The backward op of an op whose spec names one, made when a gradient is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tileops._core.op.define import find_class
+from tileops._core.op.tuned import Tuned
+from tileops._core.spec.registry import lookup
+from tileops.errors import OpNotAvailableError
+
+if TYPE_CHECKING:
+    from tileops._core.op.base import Op
+
+
+class Differentiated(Tuned):
+    """How an op gets its gradients computed."""
+
+    def _backward(self) -> Op:
+        """The instance that computes gradients; parameters of the same name are passed on."""
+        with self._build_lock:
+            if self._backward_op is None:
+                cls = self._backward_class()
+                shared = [name for name in cls._parameter_names if name in self._parameter_names]
+                params = {name: getattr(self, name) for name in shared}
+                op = cls(**params, target=self.target)
+                if self._tune_requested:
+                    op.request_tune()
+                self._backward_op = op
+            return self._backward_op
+
+    def _backward_class(self) -> type[Op]:
+        assert self._spec.backward is not None
+        name = self._spec.backward.op
+        spec = lookup(name)
+        if spec is not None and spec.in_tree:
+            import_module(f"tileops.{spec.family}")
+        cls = find_class(name)
+        if cls is None:
+            raise OpNotAvailableError(
+                f"{self._name}: its gradients are computed by {name}, of which there is no class: "
+                "import the package that defines it"
+            )
+        return cls

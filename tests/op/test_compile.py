@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from toys import AddKernel, add_kernel, add_op, body_op, pair, tensor
+
+from tileops import TileOpsError, backend
+
+
+@pytest.fixture(autouse=True)
+def cold():
+    """Nothing compiled before is found."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Graphs:
+    """Runs graphs as they are; `nodes` holds the names of what each of them calls."""
+
+    def __init__(self):
+        self.nodes = []
+
+    def __call__(self, graph, example_inputs):
+        called = [node for node in graph.graph.nodes if node.op == "call_function"]
+        self.nodes.append([str(node.target).removesuffix(".default") for node in called])
+        return graph
+
+
+def compiled(op, backend="aot_eager", **options):
+    return torch.compile(op, fullgraph=True, backend=backend, **options)
+
+
+def operators(op):
+    return [name.replace("::", ".") for name in op.compile_op_names]
+
+
+def buffered():
+    def forward(self, x, w=None, out=None, k: int = 1):
+        result = x + k if w is None else x + w + k
+        return result if out is None else out.copy_(result)
+
+    return body_op(
+        "Buf", {"x": tensor(), "w": tensor(optional=True)}, {"y": tensor(buffer="out")}, forward
+    )
+
+
+def in_place():
+    return body_op(
+        "InPlace",
+        {"x": tensor(mutated="in_place")},
+        {"y": tensor(alias="x")},
+        lambda self, x: x.add_(1) if self.in_place else x + 1,
+        {"in_place": {"type": "bool", "default": False}},
+    )
+
+
+def schema(name):
+    namespace, operator = name.split("::")
+    return str(getattr(getattr(torch.ops, namespace), operator).default._schema)
+
+
+def test_schemas_say_what_a_branch_writes_and_returns():
+    cls = buffered()
+    plain, out = map(schema, cls.compile_op_names)
+    assert "(Tensor x, Tensor? w, SymInt k, str instance_key) -> Tensor" in plain
+    assert "(Tensor x, Tensor? w, Tensor(a!) out, SymInt k, str instance_key) -> ()" in out
+    pure, writing = map(schema, in_place().compile_op_names)
+    assert "(Tensor x, str instance_key) -> Tensor" in pure
+    assert "(Tensor(a!) x, str instance_key) -> ()" in writing
+
+    def forward(self, a, b=None, s: float = 1.0, f: bool = True, m: str = "x"):
+        return None
+
+    several = body_op(
+        "Several",
+        {"a": tensor(mutated=True), "b": tensor(mutated=True, optional=True)},
+        {"a_out": tensor(alias="a"), "u": tensor(), "v": tensor(nullable="present(b)")},
+        forward,
+    )
+    one, two = sorted(map(schema, several.compile_op_names), key=len)
+    arguments = "float s, bool f, str m, str instance_key"
+    assert f"(Tensor(a!) a, Tensor? b, {arguments}) -> Tensor" in one
+    assert f"(Tensor(a!) a, Tensor(b!)? b, {arguments}) -> (Tensor, Tensor)" in two
+    names = {name.rpartition("_fwd")[2] for name in several.compile_op_names}
+    assert names == {"_writes_a_without_v", "_writes_a_writes_b"}
+
+
+def test_operators_need_exact_strides():
+    (name,) = add_op().compile_op_names
+    overload = getattr(torch.ops.tileops, name.split("::")[1]).default
+    assert torch.Tag.needs_exact_strides in overload.tags
+
+
+def test_cold_compilation_equals_eager():
+    op = add_op()(2.0)
+    x, y = pair()
+    assert torch.equal(compiled(op)(x, y), 2 * x + y)
+    assert op.serving_target == "builtin"
+    assert op.last_call.shape("z") == (6,)
+
+
+def test_graph_holds_the_operator_alone_whatever_serves():
+    cls = add_op()
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda *s, **p: lambda x, y: x - y
+    )
+    x, y = pair()
+    for op, wanted in ((cls(), x + y), (cls(target="east"), x - y)):
+        graphs = Graphs()
+        assert torch.equal(compiled(op, graphs)(x, y), wanted)
+        assert graphs.nodes == [operators(op)]
+    assert op.serving_target == "east"
+
+
+def test_strides_of_results_are_those_of_eager():
+    op = add_op()()
+    x, y = (torch.randn(3, 4).t() for _ in range(2))
+    eager, traced = op(x, y), compiled(op)(x, y)
+    assert eager.stride() == traced.stride() == (3, 1)
+    wide = torch.randn(4, 6)[:, ::2]
+    assert torch.equal(compiled(op)(wide, wide.clone()), wide + wide)
+
+
+def test_out_and_aliases_stay_the_caller_s_objects():
+    op, out = buffered()(), torch.full((3,), torch.nan)
+    assert compiled(op)(torch.ones(3), None, out, k=4) is out
+    assert out.tolist() == [5, 5, 5]
+    op, x = in_place()(True), torch.ones(3)
+    assert compiled(op)(x) is x
+    assert x.tolist() == [2, 2, 2]
+    assert compiled(in_place()(False))(x) is not x
+
+
+def test_written_views_are_written_through():
+    op, base = in_place()(True), torch.zeros(4)
+
+    def function(base):
+        op(base[:2])
+        return base * 2
+
+    assert torch.compile(function, fullgraph=True, backend="aot_eager")(base).tolist() == [
+        2,
+        2,
+        0,
+        0,
+    ]
+    assert base.tolist() == [1, 1, 0, 0]
+
+
+def test_first_call_tuning_and_records_compile_nothing_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    op, graphs = add_op({"plain": add_kernel(autotune_configs=({"t": 1}, {"t": 2}))})(), Graphs()
+    function = compiled(op, graphs)
+    x, y = pair()
+    for _ in range(2):
+        function(x, y)
+    first = op.last_call
+    op.request_tune()
+    function(x, y)
+    assert op.last_call is not first
+    assert len(graphs.nodes) == 1
+    assert op.kernel_config() is not None
+
+
+def test_presence_pattern_compiles_once_more():
+    op, graphs = buffered()(), Graphs()
+    function = compiled(op, graphs)
+    x = torch.ones(2)
+    function(x)
+    function(x)
+    function(x, x)
+    assert len(graphs.nodes) == 2
+    function(x, None, torch.empty(2))
+    assert len(graphs.nodes) == 3
+    assert op._effect_branches == {}
+
+
+def test_one_graph_serves_several_sizes():
+    op, graphs = add_op()(2.0), Graphs()
+    function = compiled(op, graphs, dynamic=True)
+    for n in (3, 5, 9, 17):
+        x, y = pair(n)
+        assert torch.equal(function(x, y), 2 * x + y)
+    assert len(graphs.nodes) == 1
+    kernel = type(op).kernel_types["plain"]
+    assert kernel.launched == 4
+    assert tuple(function(*pair(0)).shape) == (0,)
+    assert kernel.launched == 4
+
+
+def test_refinement_is_checked_in_the_graph():
+    op = body_op(
+        "Even",
+        {"x": tensor(shape="[N]")},
+        {"y": tensor(shape="[N]")},
+        lambda self, x: x + 1,
+        None,
+        {"forall": {"N": "Dim", "T": "DType[float32]"}, "shape_rules": ["N % 2 == 0"]},
+        workloads=[{"N": 2, "dtype_cases": [{"T": "float32"}], "label": "row"}],
+    )()
+    function = compiled(op, dynamic=True)
+    for n in (2, 4, 6):
+        function(torch.ones(n))
+    with pytest.raises(Exception, match="does not hold|N % 2"):
+        function(torch.ones(5))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda op: op(torch.ones(2), torch.ones(3)), "inputs.y.shape"),
+        (lambda op: op(torch.ones(2)), "y"),
+        (lambda op: op(torch.ones(2), torch.ones(2), beta=1), "beta"),
+        (lambda op: op(torch.ones(2), None), "inputs.y"),
+    ],
+)
+def test_fault_found_while_tracing_is_the_compiler_s_error_with_our_text(call, text):
+    op = add_op()()
+    with pytest.raises(Exception) as caught:
+        torch.compile(lambda: call(op), fullgraph=True, backend="aot_eager")()
+    assert text in str(caught.value)
+
+
+def test_failing_node_undoes_its_selection_and_raises_what_eager_raises():
+    trouble = [OSError("no memory")]
+
+    def forward(self, x, y):
+        if trouble:
+            raise trouble.pop()
+        return x + y
+
+    op = add_op({"plain": add_kernel(forward=forward)})()
+    function = compiled(op)
+    with pytest.raises(OSError, match="no memory"):
+        function(*pair())
+    assert op.serving_target is None
+    x, y = pair()
+    assert torch.equal(function(x, y), x + y)
+
+
+def test_gradients_are_refused_in_traced_code_too():
+    op = add_op()()
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(Exception, match="requires grad"):
+        compiled(op)(x, x)
+    with torch.no_grad():
+        assert compiled(op)(x, x).tolist() == [2, 2]
+
+
+def test_compiled_function_whose_op_is_gone_says_so():
+    op = add_op()()
+    key = op._instance_key
+    overload = getattr(torch.ops.tileops, operators(op)[0].split(".")[1]).default
+    x, y = pair()
+    assert torch.equal(overload(x, y, key), x + y)
+    del op
+    gc.collect()
+    with pytest.raises(TileOpsError, match="no live instance has the key"):
+        overload(x, y, key)
+
+
+def composite(part):
+    def forward(self, x):
+        y = self.delegate_for("part", None)(x, x)
+        return self.delegate_for("part", None)(y, x)
+
+    cls = body_op(
+        "Outer", {"x": tensor()}, {"z": tensor()}, forward,
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls.delegate_types = {"part": part}
+    return cls
+
+
+def test_composite_traces_into_the_operators_of_its_sub_ops():
+    part = add_op()
+    op, graphs = composite(part)(), Graphs()
+    op.delegate_for("part", None)
+    x = torch.ones(3)
+    assert compiled(op, graphs)(x).tolist() == [3, 3, 3]
+    assert graphs.nodes == [operators(part) * 2]
+    assert op._last_call is None
+    assert op.held_delegates()[0].last_call.shape("x") == (3,)
+
+
+def test_composite_compiles_after_an_eager_call_held_its_sub_ops():
+    op, x = composite(add_op())(), torch.ones(3)
+    op(x)
+    record = op.last_call
+    assert compiled(op)(x).tolist() == [3, 3, 3]
+    assert op.last_call is record
+
+
+def test_composite_that_a_target_serves_traces_its_kernel():
+    cls = composite(add_op())
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda x: lambda x: x * 7
+    )
+    op, x = cls(target="east"), torch.ones(3)
+    op(x)
+    assert compiled(op)(x).tolist() == [7, 7, 7]
+
+
+def test_export_holds_the_operator():
+    class Block(torch.nn.Module):
+        def __init__(self, op):
+            super().__init__()
+            self.op = op
+
+        def forward(self, x, y):
+            return self.op(x, y) * 2
+
+    op = add_op()(2.0)
+    x, y = pair()
+    for strict in (False, True):
+        program = torch.export.export(Block(op), (x, y), strict=strict)
+        called = {str(node.target).removesuffix(".default") for node in program.graph.nodes}
+        assert called >= set(operators(op))
+        assert torch.equal(program.module()(x, y), (2 * x + y) * 2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_inductor_keeps_exact_strides():
+    op = add_op()(2.0)
+
+    def function(x):
+        return op(x.t(), x.t())
+
+    x = torch.randn(3, 4)
+    given = torch.compile(function, fullgraph=True)(x)
+    torch.testing.assert_close(given, function(x))
+    assert given.stride() == (3, 1)
+
+
+CASES = [
+    (lambda: add_op()(2.0), pair),
+    (buffered(), lambda: (torch.randn(4), None, 2)),
+    (buffered(), lambda: (torch.randn(4), torch.randn(4), 2)),
+    (buffered(), lambda: (torch.randn(4), None, torch.empty(4), 2)),
+    (lambda: in_place()(True), lambda: (torch.randn(4),)),
+    (lambda: in_place()(False), lambda: (torch.randn(4),)),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments"), CASES)
+def test_opcheck(make, arguments):
+    op, given = make(), arguments()
+    tensors = sum(isinstance(value, torch.Tensor) for value in given)
+    writes = isinstance(getattr(op, "in_place", None), bool) and op.in_place
+    wanted = "_out" if tensors == 2 and given[1] is None else "_writes_x" if writes else "_fwd"
+    name = next(name for name in op.compile_op_names if name.endswith(wanted))
+    overload = getattr(torch.ops.tileops, name.split("::")[1]).default
+    torch.library.opcheck(overload, (*given, op._instance_key))
+
+
+def test_kernel_is_reached_through_the_graph():
+    kernel = add_kernel(AddKernel)
+    op = add_op({"plain": kernel})()
+    function = compiled(op)
+    function(*pair())
+    function(*pair())
+    assert (kernel.built, kernel.launched) == (1, 2)

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from toys import define, spec, tensor, unique
+
+from tileops import Op, OpNotAvailableError, manifest
+
+FORALL = {"forall": {"S": "Shape", "T": "DType[float32 | float64]"}}
+ALPHA = {"alpha": {"type": "float", "default": 1.0}}
+
+
+def init(self, alpha=1.0, *, target=None):
+    self.alpha = alpha
+    Op.__init__(self, target=target)
+
+
+def backward_op(**members):
+    """Gradients of `y = alpha * x * w`, `s = x + w`."""
+
+    def forward(self, dy, ds, x, w):
+        return self.alpha * dy * w + ds, self.alpha * dy * x + ds
+
+    inputs = {name: tensor(contiguous=name == "dy") for name in ("dy", "ds", "x", "w")}
+    declared = spec(inputs, {"dx": tensor(), "dw": tensor()}, ALPHA, FORALL)
+    return define("Product", declared, __init__=init, forward=forward, **members)
+
+
+def forward_op(backward, **outputs):
+    def forward(self, x, w, out=None, k: int = 1):
+        y = self.alpha * x * w
+        return (y if out is None else out.copy_(y)), x + w
+
+    declared = spec(
+        {"x": tensor(), "w": tensor()},
+        {"y": tensor(buffer="out"), "s": tensor()},
+        ALPHA,
+        FORALL,
+        backward={
+            "op": backward,
+            "inputs": {"dy": "grad(y)", "ds": "grad( s )", "x": "x", "w": "w"},
+            "outputs": {"dx": "x", "dw": "w"},
+        },
+    )
+    return define("Product", declared, __init__=init, forward=forward)
+
+
+@pytest.fixture
+def op():
+    backward = backward_op()
+    op = forward_op(backward.__name__)(3.0)
+    op.keeps_alive = backward
+    return op
+
+
+def leaves(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(4, generator=generator, dtype=dtype).requires_grad_() for _ in range(2)]
+
+
+def test_loss_goes_backward_through_the_named_op(op):
+    x, w = leaves()
+    y, s = op(x, w)
+    (y.sum() + 2 * s.sum()).backward()
+    torch.testing.assert_close(x.grad, 3 * w.detach() + 2)
+    torch.testing.assert_close(w.grad, 3 * x.detach() + 2)
+    assert op._backward().last_call.present("dx")
+    assert op._backward().alpha == 3.0
+
+
+def test_unused_output_counts_as_zero(op):
+    x, w = leaves()
+    op(x, w)[0].sum().backward()
+    torch.testing.assert_close(x.grad, 3 * w.detach())
+
+
+def test_gradients_agree_with_differences(op):
+    assert torch.autograd.gradcheck(op, leaves(torch.float64))
+
+
+def test_compiled_loss_goes_backward(op):
+    torch._dynamo.reset()
+    function = torch.compile(lambda x, w: op(x, w)[0] * 2, fullgraph=True, backend="aot_eager")
+    x, w = leaves()
+    function(x, w).sum().backward()
+    torch.testing.assert_close(x.grad, 6 * w.detach())
+    torch._dynamo.reset()
+
+
+def test_opcheck_with_gradients(op):
+    name = next(name for name in op.compile_op_names if not name.endswith("_out"))
+    overload = getattr(torch.ops.tileops, name.split("::")[1]).default
+    torch.library.opcheck(overload, (*leaves(), 1, op._instance_key))
+
+
+def test_calls_without_gradients_are_as_before(op):
+    x, w = (leaf.detach() for leaf in leaves())
+    assert not op(x, w)[0].requires_grad
+    assert op._backward_op is None
+
+
+def test_out_takes_no_gradient(op):
+    x, w = leaves()
+    with pytest.raises(RuntimeError, match="x, w requires grad, but the spec names no backward op"):
+        op(x, w, torch.empty(4))
+    with torch.no_grad():
+        op(x, w, torch.empty(4))
+
+
+def test_second_derivatives_are_refused(op):
+    x, w = leaves()
+    with pytest.raises(RuntimeError, match="requires grad, but the spec names no backward op"):
+        torch.autograd.grad(op(x, w)[0].sum(), x, create_graph=True)
+
+
+def test_backward_op_without_a_class():
+    name = unique("Absent")
+    manifest.register({name: spec({"dy": tensor()}, {"dx": tensor()})})
+    declared = spec(
+        {"x": tensor()}, {"y": tensor()},
+        backward={"op": name, "inputs": {"dy": "grad(y)"}, "outputs": {"dx": "x"}},
+    )  # fmt: skip
+    op = define("Lonely", declared, forward=lambda self, x: x * 2)()
+    y = op(torch.ones(2, requires_grad=True))
+    with pytest.raises(OpNotAvailableError) as caught:
+        y.sum().backward()
+    assert str(caught.value) == (
+        f"{type(op).__name__}: its gradients are computed by {name}, of which there is no class: "
+        "import the package that defines it"
+    )
+
+
+def test_backward_op_shares_target_and_tuned_mode_and_is_not_copied(op):
+    op.request_tune()
+    assert op._backward()._tune_requested
+    assert op._backward() is op._backward()
+    assert copy.copy(op)._backward_op is None

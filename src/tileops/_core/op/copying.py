@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import torch
 
 from tileops._core.boundary import instances
-from tileops._core.op.notes import add_note
 from tileops._core.op.gradient import Differentiated
+from tileops._core.op.notes import add_note
 from tileops._core.targets import loading
 
 Self = TypeVar("Self", bound="Copies")

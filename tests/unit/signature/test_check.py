@@ -171,13 +171,23 @@ CASES = {
     ),
     "a condition on an infinite payload": (
         {"INPUTS": '  b: {dtype: T, shape: "[R]", optional: "present(cap) and cap.value > 1"}'},
-        [
-            (
-                "inputs.b.optional",
-                14,
-                "reads more than discriminants: present(cap) and cap.value > 1",
-            )
-        ],
+        [("inputs.b.optional", 14, "reads more than discriminants: cap is Maybe[Int]")],
+    ),
+    "presence of a parameter that takes no part in types": (
+        {
+            "PARAMS": "  bound: {type: 'float | None', default: null, kw_only: true}",
+            "INPUTS": '  b: {dtype: T, shape: "[2 if present(bound) else R]", optional: '
+            '"present(bound)"}',
+            "MORE": 'let: {q: "R if present(bound) else C"}\nshape_rules: ["q > 0"]',
+        },
+        [],
+    ),
+    "the payload of a parameter that takes no part in types": (
+        {
+            "PARAMS": "  bound: {type: 'float | None', default: null, kw_only: true}",
+            "MORE": 'let: {q: "bound.value if present(bound) else 0"}\nshape_rules: ["q == q"]',
+        },
+        [("let.q", 14, "bound is float | None, which takes no part in types")],
     ),
     "a faulty input is not asked to solve an index": (
         {"X": "[R, flip * C]"},

@@ -204,6 +204,9 @@ class _Inference:
         return name.id in known or self.position.names(name.id) is not None
 
     def _reject_tensor_attribute(self, name: str, expr: Attribute) -> None:
+        reason = self.position.barred(name)
+        if expr.attr == "value" and reason is not None:
+            raise KindFault(14, reason, expr.span)
         if name in self.position.tensors or not self.position.is_declared(name):
             if expr.attr == "shape":
                 raise KindFault(13, rejected.tensor_shape(name, None), expr.span)

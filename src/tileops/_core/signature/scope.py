@@ -69,7 +69,7 @@ class Scope:
         return Position(
             names=lambda name: self._readable(name, role, own, None),
             barred=lambda name: self._barred(name, role, own),
-            tensors=() if role in _WITHOUT_PRESENCE else self._tensors,
+            tensors=() if role in _WITHOUT_PRESENCE else self._tested(role),
             sizes=role is Role.FORMULA,
             root=_ROOTS.get(role, "expression"),
             adts=self.adts,
@@ -98,6 +98,11 @@ class Scope:
         held = (name for name, p in signature.params.items() if isinstance(p, TensorInput))
         out = [OUT] if any(output.buffered for output in signature.outputs.values()) else []
         return frozenset((*held, *signature.inputs, *signature.outputs, *out))
+
+    def _tested(self, role: Role) -> frozenset[str]:
+        """What `present` may test: tensors, and parameters of which nothing else is readable."""
+        maybes = {name for name, p in self.signature.params.items() if is_maybe(p)}
+        return self._tensors | {name for name in maybes if self._barred(name, role, "")}
 
     @cached_property
     def adts(self) -> Mapping[str, AdtFields]:
@@ -171,7 +176,7 @@ class Scope:
         kind = param.type.node.kind if param.type.node else UNKNOWN
         if role in _IN_TYPES and is_opaque(kind):
             return f"{name} is {param.type.text}, which takes no part in types"
-        if role is Role.CONDITION and not is_finite(kind) and not is_maybe(param):
+        if role is Role.CONDITION and not is_finite(kind):
             return f"reads more than discriminants: {name} is {kind}"
         return None
 
@@ -203,7 +208,7 @@ class Scope:
         """The kind of an expression over declared names; unknown where it has none."""
         position = Position(
             names=lambda name: self._readable(name, role, "", point),
-            tensors=self._tensors,
+            tensors=self._tested(role),
             adts=self.adts,
         )
         try:

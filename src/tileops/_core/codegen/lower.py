@@ -89,7 +89,7 @@ class Lowering:
 
     def text(self, expr: Expr) -> str:
         """The expression in Python."""
-        return ast.unparse(self._lower(expr))
+        return _printed(self._lower(expr))
 
     def negated(self, expr: Expr) -> str:
         """The opposite of a truth that is no symbolic value, in Python."""
@@ -104,10 +104,10 @@ class Lowering:
             op = opposite.get(type(tree.operand.ops[0]))
             if op is not None:
                 sides = tree.operand
-                return ast.unparse(ast.Compare(sides.left, [op], sides.comparators))
+                return _printed(ast.Compare(sides.left, [op], sides.comparators))
         if isinstance(tree.operand, ast.UnaryOp) and isinstance(tree.operand.op, ast.Not):
-            return ast.unparse(tree.operand.operand)
-        return ast.unparse(tree)
+            return _printed(tree.operand.operand)
+        return _printed(tree)
 
     def tuple_of(self, axes: Sequence[Expr | tuple[Expr]]) -> str:
         """The tuple of axes, `(expr,)` standing for a run of them."""
@@ -117,7 +117,7 @@ class Lowering:
             ast.Starred(self._lower(axis[0])) if isinstance(axis, tuple) else self._lower(axis)
             for axis in axes
         ]
-        return ast.unparse(ast.Tuple(items))
+        return _printed(ast.Tuple(items))
 
     def _is_tuple(self, expr: Expr) -> bool:
         """Whether the value is certainly a tuple, and not a list."""
@@ -293,3 +293,8 @@ def primitive(callee: str) -> str:
     if "." in callee:
         return callee.replace(".", "_")
     return f"{callee}_of" if callee in {"sum", "max", "min", "all"} else callee
+
+
+def _printed(tree: ast.expr) -> str:
+    """The text of a tree; Python 3.10 alone puts a blank before the colon of a lambda."""
+    return ast.unparse(tree).replace("lambda :", "lambda:")

@@ -120,6 +120,7 @@ FAULTS = {
     "R[0]": "no item 0 of 3",
     "S[::z]": "slice step cannot be zero",
     "ghost + 1": "ghost is not known",
+    "log2(R)": "log2 is not a built-in",
     "cap.value": "cap is absent",
     "layout.cols": "layout has no cols: it is tiled(tile=4, order='row')",
     "'a' * R": "'a' is 'a', no number",

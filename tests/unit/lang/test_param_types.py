@@ -184,8 +184,8 @@ def test_accepts(text, value, seen):
             True,
             "expected an int or 'same' or None, got 'full'",
         ),
-        ("fractions.Fraction", 1, False, "expected a fractions.Fraction, got 1 (int)"),
-        ("dict", [1], False, "expected a dict, got [1] (list)"),
+        ("fractions.Fraction", 1, False, "expected an instance of fractions.Fraction, got 1 (int)"),
+        ("dict", [1], False, "expected an instance of dict, got [1] (list)"),
         ("None", 1, False, "expected None, got 1 (int)"),
     ],
 )
@@ -250,7 +250,7 @@ def test_reads_yaml(text, value, seen):
         ("int", 1.5, "expected an int, got 1.5 (float)"),
         ("float16", "int8", "expected float16, got 'int8'"),
         ("float16", 3, "expected float16, got 3 (int)"),
-        ("acme.Config", [1], "expected a acme.Config, got [1] (list)"),
+        ("acme.Config", [1], "expected an instance of acme.Config, got [1] (list)"),
         ("Store", "dense", "expected a Store, got 'dense' (str)"),
         ("Store", {"sparse": {}}, "Store has no constructor 'sparse'"),
         ("Store", {"dense": {"cols": 3}}, "expected dense with cols, full, order, got {'cols': 3}"),
@@ -295,6 +295,9 @@ def test_adt_view():
 def test_shown_values():
     assert shown(tuple(range(20))) == "(0, 1, 2, 3, 4, 5, 6, 7, …)"
     assert shown([1, (2,)]) == "[1, (2,)]"
+    cycle = []
+    cycle.append(cycle)
+    assert shown(cycle) == "[[[[[…]]]]]"
     assert shown(dtype("float16")) == "float16"
     assert shown("x" * 500).endswith("…")
     assert shown(1 << 600) == "an integer of 601 bits"

@@ -290,12 +290,15 @@ class _Evaluation:
 
     def call(self, expr: Call, before: tuple[Any, ...], extra: Mapping[str, Any]) -> Any:
         """The result of a built-in, `before` preceding its written arguments."""
+        builtin = BUILTINS.get(expr.callee)
+        if builtin is None:
+            raise EvaluationFault(f"{expr.callee} is not a built-in", expr.span)
         arguments = [self.value(argument) for argument in expr.args]
         named = {name: self.value(argument) for name, argument in expr.keywords}
         for argument in arguments:
             self._spend_items(argument, expr)
         try:
-            return bounded(BUILTINS[expr.callee].function(*before, *arguments, **named, **extra))
+            return bounded(builtin.function(*before, *arguments, **named, **extra))
         except (ValueError, ArithmeticError, TypeError) as error:
             reason = failed_call(expr, str(error), self._known)
             raise EvaluationFault(reason, expr.span) from error

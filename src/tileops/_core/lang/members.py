@@ -282,7 +282,7 @@ class ObjectMember(Member):
 
     @property
     def expected(self) -> str:
-        return f"a {self.name}"
+        return f"an instance of {self.name}"
 
     def accept(self, value: object, resolver: Resolver) -> Verdict:
         cls = resolver.object_class(self.name)

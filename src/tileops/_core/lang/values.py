@@ -45,13 +45,13 @@ def read_field(value: object, name: str) -> object:
     return found.value if isinstance(found, enum.Enum) else found
 
 
-def shown(value: object) -> str:
-    """A value in a message: `repr`, dtypes by name, long sequences and texts cut."""
+def shown(value: object, depth: int = 0) -> str:
+    """A value in a message: `repr`, dtypes by name, long or deep sequences and texts cut."""
     dtype = name_of(value)
     if dtype is not None:
         return dtype
     if isinstance(value, tuple | list):
-        items = [shown(item) for item in value[:_SHOWN_ITEMS]]
+        items = [shown(item, depth + 1) for item in value[:_SHOWN_ITEMS]] if depth < 4 else ["…"]
         if len(value) > _SHOWN_ITEMS:
             items.append("…")
         if isinstance(value, list):

@@ -33,6 +33,7 @@ class Algebra(Protocol):
         """The smaller size."""
 
 
+_PLAIN = (int, float, complex, str, tuple, list, type(None))
 _installed: list[Algebra] = []
 
 
@@ -48,8 +49,8 @@ def _algebra() -> Algebra:
 
 
 def is_symbolic(value: object) -> bool:
-    """Whether `value` is no plain Python number."""
-    return not isinstance(value, int | float | complex)
+    """Whether `value` is no plain Python value."""
+    return not isinstance(value, _PLAIN)
 
 
 def require(condition: Any, reason: Callable[[], str]) -> None:

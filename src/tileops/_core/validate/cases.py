@@ -15,9 +15,10 @@ from tileops._core.signature.discriminants import payload_kind
 from tileops._core.spec.model import Finding, OpSpec, Param, Row, TensorInput
 from tileops._core.validate.gate import Gate
 from tileops._core.workload.arguments import constructor_value, resolve
+from tileops._core.workload.cases import Case, Setting
 from tileops._core.workload.faults import RowFault
 from tileops._core.workload.record import CaseCall
-from tileops._core.workload.rows import Case, RowReader, Setting
+from tileops._core.workload.rows import RowReader
 
 
 def check_cases(analysis: Analysis, gate: Gate) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.effects import effect_branch, traffic
-from tileops._core.workload.rows import Case, TensorForm
+from tileops._core.workload.cases import Case, TensorForm
 
 
 class CaseCall:

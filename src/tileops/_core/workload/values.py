@@ -7,12 +7,12 @@ from typing import Any
 from tileops._core.lang.evaluate import NoNames, evaluate
 from tileops._core.lang.faults import EvaluationFault, LanguageFault
 from tileops._core.lang.kinds import DimKind
-from tileops._core.lang.members import Accepted, AdtMember
+from tileops._core.lang.members import Accepted
 from tileops._core.lang.nodes import Arithmetic, Call, Constant, Expr
-from tileops._core.lang.param_types import ParamType
 from tileops._core.lang.parser import parse_expression
 from tileops._core.lang.values import AdtView, shown
 from tileops._core.spec.model import Index, OpSpec, Param, adt_fields
+from tileops._core.workload.arguments import constructor_of
 
 LISTS = frozenset({"repeat", "balanced_sizes"})
 """The calls that may stand for a list of lengths."""
@@ -34,7 +34,7 @@ def param_value(spec: OpSpec, param: Param, written: Any) -> Any:
     if not isinstance(verdict, Accepted):
         raise ValueFault(verdict.reason)
     if isinstance(verdict.value, AdtView):
-        _check_invariant(spec, param.type.node, verdict.value)
+        _check_invariant(spec, param, verdict.value)
     return verdict.value
 
 
@@ -108,10 +108,8 @@ def _natural(written: Any) -> int:
     return int(written)
 
 
-def _check_invariant(spec: OpSpec, kind: ParamType, view: AdtView) -> None:
-    adts = [spec.adts[m.name] for m in kind.members if isinstance(m, AdtMember)]
-    constructor = next(c for adt in adts if (c := adt.constructors.get(view.kind)))
-    rule = constructor.invariant
+def _check_invariant(spec: OpSpec, param: Param, view: AdtView) -> None:
+    rule = constructor_of(spec, param, view).invariant
     if rule is None or rule.node is None:
         return
     try:

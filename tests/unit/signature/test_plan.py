@@ -442,3 +442,21 @@ def test_faults_of_the_reader_come_first(spec_of):
 def test_remarks_do_not_prevent_a_plan(spec_of):
     spec = spec_of("forall: {Q: Dim}\noutputs: {y: {dtype: float16, shape: '[]'}}")
     assert build_plan(spec).outputs[0].axes == ()
+
+
+def test_a_rank_that_construction_checked_is_not_checked_again(spec_of):
+    plan = build_plan(
+        spec_of("""
+forall: {D: Dim, T: "DType[float16]"}
+params: {factors: {dtype: float32, shape: "[D // 2]", optional: true}}
+inputs: {x: {dtype: T, shape: "[D]"}}
+outputs: {y: {dtype: T, shape: "[D]"}}
+""")
+    )
+    ranks = [(s.tensor.name, s.open) for s in (*plan.construction, *plan.call) if is_rank(s)]
+    assert ranks == [("factors", False), ("x", False)]
+    assert [s.tensor.name for s in of(plan.call, CheckAxis)] == ["factors"]
+
+
+def is_rank(step):
+    return type(step).__name__ == "CheckRank"

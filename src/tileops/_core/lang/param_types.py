@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tileops._core.lang.cursor import Cursor
 from tileops._core.lang.dtypes import is_registered
@@ -46,7 +47,7 @@ class ParamType:
     text: str
     members: tuple[Member, ...]
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """The kind of the parameter's values."""
         inner = union(member.kind for member in self.members if not isinstance(member, NoneMember))

@@ -30,6 +30,7 @@ class Analysis:
         self.branches = Branches(self.facts)
         self.catalogue = Catalogue(self.facts)
         self.scope = Scope(self.facts)
+        self.usage = Usages(self.catalogue, self.families)
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
@@ -52,8 +53,7 @@ class Analysis:
     @cached_property
     def usages(self) -> list[Usage]:
         """What each accepted branch uses."""
-        usages = Usages(self.catalogue, self.families)
-        return [usages.at(point) for point in self.branches.accepted.points]
+        return [self.usage.at(point) for point in self.branches.accepted.points]
 
     @cached_property
     def _steps(self) -> Steps:

@@ -22,7 +22,7 @@ from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import describe
 from tileops._core.signature.sites import Role, Site
-from tileops._core.signature.usage import Root, Usage, Usages
+from tileops._core.signature.usage import Root, Usage
 from tileops._core.spec.model import TensorInput
 
 
@@ -156,10 +156,9 @@ def _let_payloads(analysis: Analysis, site: Site) -> Iterator[Complaint]:
     if site.expr is None or not any(isinstance(node, Attribute) for node in walk(site.expr)):
         return
     name = site.path.rpartition(".")[2]
-    usages = Usages(analysis.catalogue, analysis.families)
 
     def complaints(point: Point) -> Iterator[Complaint]:
-        folded = usages.at(point).lets.get(name)
+        folded = analysis.usage.at(point).lets.get(name)
         if folded is not None:
             yield from _missing_payloads(analysis, site.path, folded, point)
 

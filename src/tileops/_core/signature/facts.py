@@ -95,7 +95,8 @@ class Facts:
         key = (aspect, name)
         if key not in self._closures:
             self._closures[key] = frozenset()
-            condition = self._condition(name) if aspect == "presence" else self._let(name)
+            is_presence = aspect == "presence"
+            condition = self._conditions.get(name) if is_presence else self._let(name)
             if condition is not None:
                 self._closures[key] = self._read_names(condition)
             elif name in self.discriminants:
@@ -128,15 +129,15 @@ class Facts:
         let = self.signature.lets.get(name)
         return let.node if let else None
 
-    def _condition(self, name: str) -> Expr | None:
-        """The condition under which a tensor is present, if it has one."""
-        declared = self.tensor(name)
-        condition: object = None
-        if isinstance(declared, TensorInput):
-            condition = declared.optional
-        elif declared is not None:
-            condition = declared.nullable
-        return condition.node if isinstance(condition, Declaration) else None
+    @cached_property
+    def _conditions(self) -> dict[str, Expr]:
+        """The conditions under which tensors and outputs are present."""
+        found: dict[str, Expr] = {}
+        for tensor in self.tensors:
+            declared = tensor.optional if isinstance(tensor, TensorInput) else tensor.nullable
+            if isinstance(declared, Declaration) and declared.node is not None:
+                found[tensor.name] = declared.node
+        return found
 
     @cached_property
     def cyclic_lets(self) -> frozenset[str]:
@@ -146,8 +147,7 @@ class Facts:
     @cached_property
     def presence_references(self) -> dict[str, list[str]]:
         """Each conditional tensor and output with what its condition tests the presence of."""
-        conditions = {tensor.name: self._condition(tensor.name) for tensor in self.tensors}
-        return {n: self._presences(expr) for n, expr in conditions.items() if expr is not None}
+        return {name: self._presences(expr) for name, expr in self._conditions.items()}
 
     @cached_property
     def cyclic_presences(self) -> frozenset[str]:
@@ -171,7 +171,7 @@ class Facts:
         if name in self.discriminants:
             value = point.get(name, _OPEN)
             return None if value is _OPEN else value not in {None, False}
-        condition = self._condition(name)
+        condition = self._conditions.get(name)
         if name in self.cyclic_presences:
             return None
         if condition is None:

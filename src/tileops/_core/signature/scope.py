@@ -56,6 +56,7 @@ class Scope:
         self.facts = facts
         self.signature = facts.signature
         self._lets: dict[tuple[str, int], Kind] = {}
+        self._tests: dict[Role, frozenset[str]] = {}
         unread = {"signature", *(f"signature.{section}" for section in _SECTIONS)}
         self._misses_names = bool(unread & facts.spec.unknown)
 
@@ -101,8 +102,11 @@ class Scope:
 
     def _tested(self, role: Role) -> frozenset[str]:
         """What `present` may test: tensors, and parameters of which nothing else is readable."""
-        maybes = {name for name, p in self.signature.params.items() if is_maybe(p)}
-        return self._tensors | {name for name in maybes if self._barred(name, role, "")}
+        if role not in self._tests:
+            maybes = {name for name, p in self.signature.params.items() if is_maybe(p)}
+            opaque = {name for name in maybes if self._barred(name, role, "")}
+            self._tests[role] = self._tensors | opaque
+        return self._tests[role]
 
     @cached_property
     def adts(self) -> Mapping[str, AdtFields]:

@@ -6,7 +6,7 @@ devices, layouts, placement, signs, refinements and the output buffer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -46,6 +46,7 @@ class Constructed:
         rules: places of the refinements that it checked.
         signs: axes whose sign it checked.
         compared: axes of construction-time tensors that it bound or compared.
+        ranks: the runs counted when the rank of a construction-time tensor was checked.
         combos: whether it checked the dtype combinations.
     """
 
@@ -54,6 +55,7 @@ class Constructed:
     rules: frozenset[int]
     signs: frozenset[Expr]
     compared: frozenset[tuple[str, int, Part]]
+    ranks: Mapping[str, frozenset[Expr] | None]
     combos: bool
 
 
@@ -120,6 +122,7 @@ class Steps:
                 for place, part in enumerate(operand.parts or ())
                 if place not in operand.pending
             ),
+            {operand.tensor.name: operand.covered for operand in operands},
             bool(combos),
         )
 
@@ -242,6 +245,7 @@ class Steps:
                 continue
             operand = self._operand(tensor, point)
             operand.solves, operand.dtype = False, None
+            operand.covered = constructed.ranks.get(tensor.name)
             operand.pending = [
                 place
                 for place, part in enumerate(operand.parts or ())

@@ -15,6 +15,7 @@ from tileops._core.lang.walk import walk
 from tileops._core.signature.actions import Catalogue
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.families import Families
+from tileops._core.signature.plan import Value
 from tileops._core.spec.model import Declaration
 
 
@@ -54,10 +55,17 @@ class Usages:
         self.catalogue = catalogue
         self.facts = catalogue.facts
         self.families = families
+        self._kept: dict[tuple[tuple[str, Value], ...], Usage] = {}
         self._mentions: dict[int, frozenset[str]] = {}
 
     def at(self, point: Point) -> Usage:
         """What a branch uses."""
+        key = tuple(point.items())
+        if key not in self._kept:
+            self._kept[key] = self._find(point)
+        return self._kept[key]
+
+    def _find(self, point: Point) -> Usage:
         roots = tuple(self._roots_at(point))
         lets: dict[str, Expr] = {}
         pending = [n for root in roots for n in self._lets_of(root.node, root.names, point)]

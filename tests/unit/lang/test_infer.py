@@ -185,6 +185,7 @@ def test_narrowing_does_not_admit(text):
 FAULTS = {
     "x.shape == (R, C)": (13, '`shape: "[R, C]"` on x'),
     "(R,) == x.shape": (13, '`shape: "[R]"` on x'),
+    "x.shape == (R, len(S))": (13, '`shape: "[R, len(S)]"` on x'),
     "x.shape[0] == R": (13, "the shape of a tensor is not read"),
     "y.shape == x.shape": (13, "give y and x the same term"),
     "ghost.shape == (R,)": (13, "on ghost"),

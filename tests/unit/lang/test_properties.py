@@ -288,7 +288,7 @@ def has_kind(value: object, kind: Kind) -> bool:
     raise AssertionError(kind)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(expressions)
 def test_printing_a_folded_tree_keeps_its_value(expr):
     assume(deepest(expr, 12) is None)

@@ -344,7 +344,7 @@ class _Inference:
             raise KindFault(13, rejected.equal_shapes(*map(str, tensors)), left.span)
         for tensor, other in zip(tensors, (right, left), strict=True):
             if tensor:
-                shape = f'"[{to_text(other).strip("()").rstrip(",")}]"'
+                shape = f'"[{to_text(other)[1:-1].rstrip(",")}]"'
                 is_tuple = isinstance(other, Sequence)
                 message = rejected.tensor_shape(tensor, shape if is_tuple else None)
                 raise KindFault(13, message, left.span)

@@ -41,6 +41,8 @@ class Arguments:
 def make_arguments(spec: OpSpec, case: Case, fallback: torch.device | str) -> Arguments:
     """The arguments of one case.
 
+    An op that no input ties to a device is told the device, if it has a parameter for it.
+
     Args:
         spec: the spec.
         case: the case.
@@ -50,6 +52,7 @@ def make_arguments(spec: OpSpec, case: Case, fallback: torch.device | str) -> Ar
         AttributeError: the running torch lacks a dtype.
     """
     device = torch.device(case.setting.params.get("device") or fallback)
+    decided = any(not t.on_cpu for t in spec.signature.inputs.values() if t.name in case.tensors)
     params: dict[str, Any] = {}
     for name, param in spec.signature.params.items():
         if isinstance(param, Param):
@@ -60,6 +63,8 @@ def make_arguments(spec: OpSpec, case: Case, fallback: torch.device | str) -> Ar
         name: _tensor(spec, case, tensor, device) if name in case.tensors else None
         for name, tensor in spec.signature.inputs.items()
     }
+    if "device" in params and not decided:
+        params["device"] = device
     return Arguments(params, inputs, device)
 
 

@@ -68,9 +68,9 @@ def make_boundary(
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
         unit[f"_operator_{number}"] = register_operator(spec.name, parts)
         names.append(f"{NAMESPACE}::{name}")
-    unit["_find_call"] = _finder(
-        spec, parameters, {_key(branch): unit[f"_call_{i}"] for i, branch in enumerate(branches)}
-    )
+    if len(branches) > 1:
+        calls = {_key(branch): unit[f"_call_{i}"] for i, branch in enumerate(branches)}
+        unit["_find_call"] = _finder(parameters, calls)
     return _CompileBoundary(text, unit["_bind_call"], tuple(names), unit["_call_boundary"])
 
 
@@ -79,7 +79,7 @@ def _key(branch: EffectBranch) -> tuple[Any, ...]:
 
 
 def _finder(
-    spec: OpSpec, parameters: Sequence[CallParameter], calls: dict[tuple[Any, ...], Any]
+    parameters: Sequence[CallParameter], calls: dict[tuple[Any, ...], Any]
 ) -> Callable[[Any, tuple[bool, ...]], Any]:
     """What picks the branch's `_call_N` by the presence of tensors that may be absent."""
     absentable = [p.name for p in parameters if p.role != "execution" and not p.required]

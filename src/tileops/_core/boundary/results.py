@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 def writes_nothing(record: SignatureCall) -> bool:
     """Whether the call writes some tensor and every tensor it writes has no elements."""
-    written = [name for name, _, writes in record.traffic if writes]
-    return bool(written) and all(0 in record.shape(name) for name in written)
+    tensors, found = record.facts.tensors, False
+    for name, _, writes in record.facts.branch.traffic:
+        if writes:
+            if 0 not in tensors[name][0]:
+                return False
+            found = True
+    return found
 
 
 def fresh_output(record: SignatureCall, name: str) -> torch.Tensor:

@@ -2,8 +2,8 @@
 
 One unit per class. Names of the unit's own begin with an underscore, which names of a spec never
 do. `_bind_call` gives the arguments as inputs, writes and execution arguments. With
-a boundary there are three functions more per effect branch: `_call_N` calls the operator and
-assembles the result, `_body_N` is what the operator runs, and `_call_boundary` picks the branch.
+a boundary, `_body_N` is what the operator of an effect branch runs and `_call_boundary` calls the
+operator and assembles the result; where there are several branches, `_call_N` does so for each.
 Straight-line code: nothing is looped over, looked up or built that is known from the spec.
 """
 
@@ -30,7 +30,8 @@ def entry_source(
     if branches:
         printer.print_boundary(branches)
         for number, branch in enumerate(branches):
-            printer.print_call(number, branch)
+            if len(branches) > 1:
+                printer.print_call(number, branch)
             printer.print_body(number, branch)
     return writer.text()
 
@@ -94,15 +95,15 @@ class _EntryPrinter:
                     self.writer.line(f"_refuse_execution(_op, {name!r}, _{kind}, {name})")
 
     def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
-        """Print `_call_boundary`."""
+        """Print `_call_boundary`; it calls the operator itself where there is one only."""
         doc = "Enter through the operator of the call's effect branch."
         with self.writer.function("_call_boundary", self._signature(), "object", doc):
             self._print_checks()
             self._print_gradient_check()
-            given = ", ".join([*self.names.values(), "_op._instance_key"])
             if len(branches) == 1:
-                self.writer.line(f"return _call_0({given})")
+                self._print_operator_call(0, branches[0], "_op._instance_key")
                 return
+            given = ", ".join([*self.names.values(), "_op._instance_key"])
             presence = _tuple([f"{name} is not None" for name in self.absentable])
             self.writer.line(f"return _find_call(_op, {presence})({given})")
 
@@ -128,21 +129,25 @@ class _EntryPrinter:
         arguments = [*self.names.values(), "_key"]
         doc = f"Call the operator {branch_text(branch)}."
         with self.writer.function(f"_call_{number}", arguments, "object", doc):
-            call = f"_operator_{number}({', '.join([*self._passed(branch), '_key'])})"
-            outputs = self.spec.signature.outputs
-            returned = returned_outputs(self.spec, branch)
-            if [*outputs] == returned:
-                self.writer.line(f"return {call}")
-                return
-            values = {name: f"_value_{name}" for name in returned}
-            target = f"{', '.join(values.values())} = " if returned else ""
-            self.writer.line(f"{target}{call}")
-            parts = [
-                values.get(name) or own_tensor(output, branch) or "None"
-                for name, output in outputs.items()
-            ]
-            if parts:
-                self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
+            self._print_operator_call(number, branch, "_key")
+
+    def _print_operator_call(self, number: int, branch: EffectBranch, key: str) -> None:
+        """Call the operator and return its results beside the caller's own tensors."""
+        call = f"_operator_{number}({', '.join([*self._passed(branch), key])})"
+        outputs = self.spec.signature.outputs
+        returned = returned_outputs(self.spec, branch)
+        if [*outputs] == returned:
+            self.writer.line(f"return {call}")
+            return
+        values = {name: f"_value_{name}" for name in returned}
+        target = f"{', '.join(values.values())} = " if returned else ""
+        self.writer.line(f"{target}{call}")
+        parts = [
+            values.get(name) or own_tensor(output, branch) or "None"
+            for name, output in outputs.items()
+        ]
+        if parts:
+            self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
 
     def print_body(self, number: int, branch: EffectBranch) -> None:
         """Print `_body_N`: find the instance, run the seven steps, return what the schema does."""

@@ -102,7 +102,7 @@ class Calls(Serving):
         if builder is None or builder is _UNRESOLVED:
             return self.forward(*args, **kwargs)
         inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
-        return self._serve_traced(builder, inputs, {**(writes or {}), **(execution or {})})
+        return self._serve_traced(builder, inputs, _joined(writes, execution))
 
     def _run_call(
         self,
@@ -125,66 +125,74 @@ class Calls(Serving):
         reports: list[Report] = []
         frames.append((self, reports))
         try:
-            tensors = self._named(inputs, writes)
+            tensors = dict(zip(self._signature.input_names, inputs, strict=True))
+            if writes:
+                tensors.update(writes)
             record = self._signature.check(self, tensors)
             if writes_nothing(record):
                 result = empty_result(record, self._spec, tensors)
-                return self._complete(record, tensors, reports, result)
-            call = (record, tensors, reports, inputs, body, writes, execution)
+                self._complete(record, tensors, reports, result)
+                return result
+            arguments = _joined(writes, execution)
             with self._bind_lock:
                 # A call that selects keeps the lock until it is complete or undone, so that no
                 # other call runs on a binding that may still be taken back.
                 if self._target_builder is _UNRESOLVED and self._select_target(record.device):
-                    return self._run_selecting(call)
+                    return self._run_selecting(record, tensors, reports, inputs, body, arguments)
                 builder, kernels = self._target_builder, self._target_kernels
-            return self._run_bound(builder, kernels, *call)
+            if builder is None:
+                result = body(*inputs, **arguments)
+            else:
+                result = self._produce(builder, kernels, record, tensors, inputs, body, arguments)
+            if result.__class__ is list:
+                result = tuple(result)
+            self._complete(record, tensors, reports, result)
+            return result
         finally:
             del frames[depth:]
 
-    def _named(self, inputs: tuple[Any, ...], writes: dict[str, Any] | None) -> dict[str, Any]:
-        """The call's tensors by name, None for absent inputs, `out` only where it was passed."""
-        tensors = dict(zip(self._signature.input_names, inputs, strict=True))
-        if writes:
-            tensors.update(writes)
-        return tensors
-
-    def _run_selecting(self, call: tuple[Any, ...]) -> Any:
-        """Run the call that selected the target; a failure takes the selection back."""
-        try:
-            return self._run_bound(self._target_builder, self._target_kernels, *call)
-        except Exception:
-            self._reset_binding()
-            raise
-
-    def _run_bound(
+    def _run_selecting(
         self,
-        builder: Any,
-        kernels: dict[TargetKey, TargetKernel],
         record: SignatureCall,
         tensors: dict[str, Any],
         reports: list[Report],
         inputs: tuple[Any, ...],
         body: Callable[..., Any],
-        writes: dict[str, Any] | None,
-        execution: dict[str, Any] | None,
+        arguments: dict[str, Any],
     ) -> Any:
-        """Produce the result by target kernel or body, and complete the call."""
-        arguments = {**(writes or {}), **(execution or {})} if writes or execution else _NOTHING
+        """Run the call that selected the target; a failure takes the selection back."""
+        try:
+            builder, kernels = self._target_builder, self._target_kernels
+            result = self._produce(builder, kernels, record, tensors, inputs, body, arguments)
+            if result.__class__ is list:
+                result = tuple(result)
+            self._complete(record, tensors, reports, result)
+        except Exception:
+            self._reset_binding()
+            raise
+        return result
+
+    def _produce(
+        self,
+        builder: Any,
+        kernels: dict[TargetKey, TargetKernel],
+        record: SignatureCall,
+        tensors: dict[str, Any],
+        inputs: tuple[Any, ...],
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+    ) -> Any:
+        """The result by the target's kernel, or by the body where no target serves the call."""
         if builder is None or builder is _UNRESOLVED or _is_meta(record):
-            result = body(*inputs, **arguments)
-        else:
-            result = self._call_target(builder, kernels, record, tensors, inputs, arguments)
-        if result.__class__ is list:
-            result = tuple(result)
-        return self._complete(record, tensors, reports, result)
+            return body(*inputs, **arguments)
+        return self._call_target(builder, kernels, record, tensors, inputs, arguments)
 
     def _complete(
         self, record: SignatureCall, tensors: dict[str, Any], reports: list[Report], result: Any
-    ) -> Any:
+    ) -> None:
         """Check the result, file what sub-ops reported, and record the call."""
         self._signature.check_result(self, record, result, tensors)
         self._record(record, reports)
-        return result
 
     def _record(self, record: SignatureCall, reports: list[Report]) -> None:
         """Finish the record, leave the stack, keep the record and report it to the call above."""
@@ -216,6 +224,13 @@ class Calls(Serving):
 
 
 _NOTHING: dict[str, Any] = {}
+
+
+def _joined(writes: dict[str, Any] | None, execution: dict[str, Any] | None) -> dict[str, Any]:
+    """The arguments beside the inputs; nobody changes the result."""
+    if writes is None:
+        return _NOTHING if execution is None else execution
+    return writes if execution is None else {**writes, **execution}
 
 
 def _is_meta(record: SignatureCall) -> bool:

@@ -203,7 +203,10 @@ class _Explainer:
         """Bind, check, select and follow the body; why the report ends before the body did."""
         shadow = self.shadow
         inputs, writes, execution = self._bind(args, kwargs)
-        tensors = shadow._named(inputs, writes)
+        tensors = {
+            **dict(zip(shadow._signature.input_names, inputs, strict=True)),
+            **(writes or {}),
+        }
         record = shadow._signature.check(shadow, tensors)
         self.facts["device"] = record.device
         with _fake_mode() as mode:

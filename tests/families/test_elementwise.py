@@ -1,4 +1,4 @@
-"""Pointwise ops: accuracy against float64, rounding once, special values, views, effects."""
+"""Pointwise ops of three tensors, gates, generated tensors, dropout."""
 
 from __future__ import annotations
 
@@ -7,167 +7,28 @@ import math
 import pytest
 import torch
 
+from tileops._core.dispatch.philox import philox
 from tileops.elementwise import (
-    AddFwdOp,
     AlibiFwdOp,
-    ClampTensorFwdOp,
-    DivFwdOp,
-    ExpFwdOp,
-    GeluFwdOp,
-    MaskedFillScalarFwdOp,
-    MulFwdOp,
-    RsqrtFwdOp,
+    DropoutFwdOp,
+    GeluAndMulFwdOp,
+    GeluTanhAndMulFwdOp,
+    LerpTensorFwdOp,
     SiluAndMulFwdOp,
-    SiluFwdOp,
+    SinusoidalFwdOp,
     WhereFwdOp,
     reference,
 )
+from tileops.elementwise.kernels import DropoutPortableKernel
+from tileops.errors import OpNotAvailableError, SignatureError, SignatureTypeError
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
-HALF = DTYPES[:2]
-INF, NAN = math.inf, math.nan
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("op", "expected"),
-    [
-        (SiluFwdOp(), reference.silu),
-        (GeluFwdOp(), reference.gelu),
-        (GeluFwdOp(approximate="tanh"), lambda x: reference.gelu(x, approximate="tanh")),
-        (ExpFwdOp(), reference.exp),
-        (RsqrtFwdOp(), reference.rsqrt),
-    ],
-    ids=["silu", "gelu", "gelu-tanh", "exp", "rsqrt"],
-)
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 1023), (2, 3, 4, 5)])
-def test_unary_is_accurate(draw, close, dtype, op, expected, shape):
-    x = draw(*shape, dtype=dtype, scale=3.0)
-    close(op(x), expected(x))
-
-
-@pytest.mark.parametrize(
-    ("op", "given", "expected"),
-    [
-        (SiluFwdOp(), [-INF, NAN, INF], [NAN, NAN, INF]),
-        (GeluFwdOp(), [NAN, 0.0], [NAN, 0.0]),
-        (ExpFwdOp(), [-INF, INF, NAN, 1000.0], [0.0, INF, NAN, INF]),
-        (RsqrtFwdOp(), [0.0, -0.0, -1.0, INF], [INF, -INF, NAN, 0.0]),
-    ],
-    ids=["silu", "gelu", "exp", "rsqrt"],
-)
-def test_unary_special_values(close, op, given, expected):
-    close(op(torch.tensor(given)), torch.tensor(expected))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_inplace_returns_the_input_itself(draw, close, dtype):
-    x = draw(5, 6, dtype=dtype)
-    expected = reference.silu(x)
-    assert SiluFwdOp(inplace=True)(x) is x
-    close(x, expected)
-
-
-def test_inplace_writes_through_strides_and_nothing_else(draw):
-    base = draw(6, 8)
-    before, view = base.clone(), base.T[::2]
-    assert SiluFwdOp(inplace=True)(view) is view
-    assert torch.allclose(base[:, ::2], reference.silu(before[:, ::2]))
-    assert torch.equal(base[:, 1::2], before[:, 1::2])
-
-
-def test_inplace_refuses_an_expanded_view():
-    with pytest.raises(ValueError, match="input"):
-        SiluFwdOp(inplace=True)(torch.ones(1, 4).expand(3, 4))
-
-
-def test_inplace_returns_an_empty_input_as_it_is():
-    x = torch.empty(3, 0)
-    assert SiluFwdOp(inplace=True)(x) is x
-
-
-@pytest.mark.parametrize("op", [SiluFwdOp(), GeluFwdOp(), ExpFwdOp(), RsqrtFwdOp()])
-def test_unary_of_a_view_is_contiguous(draw, close, op):
-    x = draw(9, 10).abs().T[1:, ::3]
-    close(op(x), op(x.contiguous()))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [((3, 4), (3, 4)), ((5, 1), (1, 6)), ((), (2, 3)), ((4, 1, 3), (2, 1)), ((0,), (1,))],
-)
-def test_binary_is_accurate_under_broadcasting(draw, close, dtype, left, right):
-    a, b = draw(*left, dtype=dtype), draw(*right, dtype=dtype)
-    close(AddFwdOp()(a, b), reference.add(a, b))
-    close(MulFwdOp()(a, b), reference.mul(a, b))
-    for mode in (None, "trunc", "floor"):
-        close(DivFwdOp(rounding_mode=mode)(a, b), reference.div(a, b, rounding_mode=mode))
-
-
-@pytest.mark.parametrize("dtype", HALF)
-def test_alpha_is_not_rounded_to_a_half_type(draw, dtype):
-    a, b = draw(4000, dtype=dtype), draw(4000, dtype=dtype)
-    actual, expected = AddFwdOp(alpha=3.3)(a, b), reference.add(a, b, alpha=3.3)
-    assert (actual != expected).float().mean() < 1e-3
-    rounded = reference.add(a, b, alpha=torch.tensor(3.3, dtype=dtype).item())
-    assert (rounded != expected).float().mean() > 0.1
-
-
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("mode", ["trunc", "floor"])
-def test_a_quotient_is_rounded_by_its_mode_before_its_dtype(draw, dtype, mode):
-    a, b = draw(4000, dtype=dtype), draw(4000, dtype=dtype)
-    expected = reference.div(a, b, rounding_mode=mode)
-    assert torch.equal(DivFwdOp(rounding_mode=mode)(a, b), expected)
-
-
-def test_division_by_zero(close):
-    a, b = torch.tensor([1.0, -1.0, 0.0]), torch.zeros(3)
-    for mode in (None, "floor", "trunc"):
-        close(DivFwdOp(rounding_mode=mode)(a, b), torch.tensor([INF, -INF, NAN]))
-
-
-def test_integers_wrap_and_bool_is_logic():
-    a = torch.tensor([100, -128, 127], dtype=torch.int8)
-    assert AddFwdOp(alpha=2)(a, a).tolist() == [44, -128, 125]
-    assert MulFwdOp()(a, a).tolist() == [16, 0, 1]
-    unsigned = torch.tensor([3, 200], dtype=torch.uint8)
-    assert AddFwdOp(alpha=-1)(unsigned, unsigned.flip(0)).tolist() == [59, 197]
-    t, f = torch.tensor([True, True, False]), torch.tensor([True, False, False])
-    assert AddFwdOp()(t, f).tolist() == [True, True, False]
-    assert AddFwdOp(alpha=True)(t, f).tolist() == [True, True, False]
-    assert MulFwdOp()(t, f).tolist() == [True, False, False]
-
-
-def test_clamp_between_tensors(draw, close):
-    x, low, high = draw(3, 1), draw(1, 4), draw(2, 1, 4)
-    for bounds in ((low, high), (low, None), (None, high)):
-        close(ClampTensorFwdOp()(x, *bounds), reference.clamp_tensor(x, *bounds))
-
-
-def test_clamp_lets_max_and_nan_win(close):
-    x = torch.tensor([0.0, NAN, 0.0, 0.0])
-    low, high = torch.tensor([2.0, 0.0, NAN, -INF]), torch.tensor([1.0, 1.0, 1.0, INF])
-    close(ClampTensorFwdOp()(x, low, high), torch.tensor([1.0, NAN, NAN, 0.0]))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "value", "stored"),
-    [
-        (torch.float16, -INF, -INF),
-        (torch.float32, NAN, NAN),
-        (torch.int8, 1.5, 1),
-        (torch.int64, -3, -3),
-        (torch.bool, 7, True),
-    ],
-)
-def test_masked_fill_stores_the_value_in_the_dtype(dtype, value, stored):
-    x, mask = torch.zeros(2, 1, dtype=dtype), torch.tensor([[True, False, True], [False] * 3])
-    y = MaskedFillScalarFwdOp(value=value)(x, mask)
-    expected = torch.zeros(2, 3, dtype=dtype)
-    expected[mask] = stored
-    torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
+NAN = math.nan
+GATES = {
+    "silu_and_mul": SiluAndMulFwdOp,
+    "gelu_and_mul": GeluAndMulFwdOp,
+    "gelu_tanh_and_mul": GeluTanhAndMulFwdOp,
+}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -179,12 +40,14 @@ def test_where_chooses_bit_for_bit(draw, close, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("shape", [(1, 2), (3, 14), (5, 2050)])
-def test_gate_is_the_left_half(draw, close, dtype, shape):
+def test_gate_is_the_left_half(draw, close, dtype, name, shape):
+    op, expected = GATES[name](), getattr(reference, name)
     x = draw(*shape, dtype=dtype)
-    close(SiluAndMulFwdOp()(x), reference.silu_and_mul(x))
+    close(op(x), expected(x))
     wide = draw(*shape[::-1], dtype=dtype).T
-    close(SiluAndMulFwdOp()(wide), reference.silu_and_mul(wide))
+    close(op(wide), expected(wide))
 
 
 def test_gated_product_is_rounded_once(draw):
@@ -205,9 +68,112 @@ def test_alibi_overflows_to_infinity_in_half():
     assert biases.tolist() == [[[0.0, -(2.0**-8)], [-(2.0**-8), 0.0]]]
 
 
-def test_functions_do_not_share_entries(draw):
-    op = AddFwdOp()
-    op(draw(3), draw(3))
-    op(draw(4, 5), draw(5))
-    op(draw(3).half(), draw(3).half())
-    assert len(op.built_entries("binary")) == 2
+def test_where_takes_a_bool_condition_only(draw):
+    with pytest.raises(SignatureError, match=r"inputs\.condition\.dtype.*expected bool, got int32"):
+        WhereFwdOp()(torch.ones(2, dtype=torch.int32), draw(2), draw(2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lerp_of_tensors(draw, close, dtype):
+    a, b, w = draw(4, 500, dtype=dtype), draw(500, dtype=dtype), draw(4, 1, dtype=dtype)
+    for first in (a, a[0, 0]):
+        close(LerpTensorFwdOp()(first, b, w), reference.lerp_tensor(first, b, w))
+
+
+def test_lerp_of_tensors_is_exact_at_both_ends():
+    a, b = torch.tensor([1.0, 1e-30, 1e30]), torch.tensor([1e30, 1e30, 1.0])
+    assert torch.equal(LerpTensorFwdOp()(a, b, torch.zeros(3)), a)
+    assert torch.equal(LerpTensorFwdOp()(a, b, torch.ones(3)), b)
+
+
+def test_gates_refuse_what_is_no_packed_matrix(draw):
+    with pytest.raises(SignatureError, match=r"axis 1 has length 5, which no integer N >= 0"):
+        GeluAndMulFwdOp()(draw(2, 5))
+    with pytest.raises(SignatureError, match=r"expected 2 axes, got shape \(2, 3, 4\)"):
+        GeluAndMulFwdOp()(draw(2, 3, 4))
+    assert GeluAndMulFwdOp()(draw(0, 4)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sinusoids_are_accurate_at_large_positions(close, dtype):
+    params = {"seq_len": 9000, "d_model": 6, "out_dtype": dtype}
+    close(SinusoidalFwdOp(**params, device="cpu")(), reference.sinusoidal(**params))
+
+
+def test_generated_tensors_refuse_bad_parameters():
+    with pytest.raises(SignatureTypeError, match=r"params\.out_dtype.*got 'float16' \(str\)"):
+        AlibiFwdOp(seq_len=2, num_heads=1, out_dtype="float16")
+    with pytest.raises(SignatureError, match="d_model=3"):
+        SinusoidalFwdOp(seq_len=2, d_model=3)
+    with pytest.raises(SignatureError, match="seq_len=0"):
+        AlibiFwdOp(seq_len=0, num_heads=1)
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="the accelerator is a device to use")
+def test_generated_tensors_need_a_device():
+    with pytest.raises(OpNotAvailableError, match="unknown device"):
+        SinusoidalFwdOp(seq_len=2, d_model=4)()
+
+
+def test_generated_tensors_go_where_each_instance_says():
+    for op in (AlibiFwdOp, SinusoidalFwdOp):
+        assert op.compile_op_names == ()
+        sizes = {"seq_len": 2, "num_heads" if op is AlibiFwdOp else "d_model": 2}
+        for device in ("cpu", torch.device("cpu")):
+            assert op(**sizes, device=device)().device.type == "cpu"
+        with pytest.raises(OpNotAvailableError, match="no implementation runs on meta"):
+            op(**sizes, device="meta")()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("seed", [0, -1, 2**40 + 3])
+def test_dropout_keeps_by_seed_and_position(draw, close, dtype, seed):
+    x = draw(3, 701, dtype=dtype)
+    op = DropoutFwdOp(0.3, seed)
+    close(op(x), reference.dropout(x, p=0.3, seed=seed))
+    assert torch.equal(op(x), op(x.reshape(-1)).reshape(x.shape))
+    assert torch.equal(op(x)[:2], op(x[:2]))
+    assert torch.equal(op(x.T.contiguous().T), op(x))
+
+
+def test_dropout_masks_differ_between_seeds_and_keep_the_share():
+    x = torch.ones(1 << 18)
+    first, second = DropoutFwdOp(0.25, 1)(x) != 0, DropoutFwdOp(0.25, 2)(x) != 0
+    for share, expected in ((first, 0.75), (second, 0.75), (first & second, 0.5625)):
+        assert share.float().mean().item() == pytest.approx(expected, abs=5e-3)
+    later = first.view(-1, 4)
+    assert (later[:, 0] & later[:, 1]).float().mean().item() == pytest.approx(0.5625, abs=5e-3)
+
+
+def test_dropout_pieces_fit_together(monkeypatch, draw):
+    x = draw(1001)
+    whole = DropoutFwdOp(0.5, 7)(x)
+    monkeypatch.setattr(DropoutPortableKernel, "PIECE", 64)
+    assert torch.equal(DropoutFwdOp(0.5, 7)(x), whole)
+
+
+def test_dropout_of_all_and_of_nothing(close):
+    x = torch.tensor([1.0, NAN, math.inf])
+    close(DropoutFwdOp(1.0)(x), torch.zeros(3))
+    for op in (DropoutFwdOp(0.0), DropoutFwdOp(0.5, training=False), DropoutFwdOp(1.0, 0, False)):
+        close(op(x), x)
+    assert not DropoutFwdOp(0.5, 3)(torch.full((1000,), NAN)).isnan().all()
+    with pytest.raises(SignatureError, match=r"0 <= p <= 1.*p=1\.5"):
+        DropoutFwdOp(1.5)
+
+
+@pytest.mark.parametrize(
+    ("p", "training", "tensors"), [(1.0, True, 1), (0.5, True, 2), (1.0, False, 2)]
+)
+def test_dropout_reads_nothing_where_it_writes_zeros(p, training, tensors):
+    op = DropoutFwdOp(p, training=training)
+    op(torch.ones(10))
+    assert op.eval_roofline() == (20 if p == 0.5 else 0, 40 * tensors)
+
+
+def test_philox_agrees_with_its_published_vectors():
+    zero, ones = torch.zeros(1, dtype=torch.int64), 0xFFFFFFFF
+    drawn = philox((0, 0), (zero, 0, 0, 0))
+    assert [int(w) for w in drawn] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    drawn = philox((ones, ones), (zero + ones, ones, ones, ones))
+    assert [int(w) for w in drawn] == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 import torch
 from calling import assert_close, class_of, construct, expected, inputs, results, spec_of
 from drawing import DrawnCall, drawn
+from torch import Tensor
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +70,16 @@ def test_cold_compilation_gives_the_same(op):
                 assert found is given[output.alias]
 
 
+def positive(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """No number below 0: opcheck, for which NaN differs from NaN, shall meet none."""
+    return {name: t.abs() if t.is_floating_point() else t for name, t in given.items()}
+
+
 def test_operators_pass_opcheck(op):
     for call in branches(op):
         if not class_of(op).compile_op_names:
             continue
-        given, instance = inputs(call), construct(call)
+        given, instance = positive(inputs(call)), construct(call)
         instance(**given)
         name = next(
             name

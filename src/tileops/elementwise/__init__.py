@@ -1,4 +1,8 @@
 """Pointwise ops."""
 
+from typing import TYPE_CHECKING
+
 from tileops.elementwise.ops import *  # noqa: F403
-from tileops.elementwise.ops import __all__ as __all__
+
+if not TYPE_CHECKING:
+    from tileops.elementwise.ops import __all__ as __all__

@@ -6,6 +6,7 @@ TileLang programs, which `programs.py` holds.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileops._core.dispatch.philox import WORD, philox, words
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 HALF = (torch.float16, torch.bfloat16)
@@ -28,13 +30,15 @@ class PointwiseCall(CallSpec):
 
     Args:
         function: name of the function, such as `"add"`.
-        dtype: element type of the data operands and of the result.
+        dtype: element type of the data operands.
+        out_dtype: element type of the result.
         settings: the function's parameters, as `(name, value)` pairs.
         inplace: whether the result is written into the first operand.
     """
 
     function: str
     dtype: torch.dtype
+    out_dtype: torch.dtype
     settings: tuple[tuple[str, Any], ...] = ()
     inplace: bool = False
 
@@ -54,7 +58,8 @@ class UnaryFwdInterface(KernelInterface):
 
         Returns:
             `input` itself where `call.inplace` is true, else a new contiguous tensor of its shape
-            and dtype. Half types are evaluated in float32 and rounded once.
+            in `call.out_dtype`. Half types are evaluated in float32 and rounded once; integers
+            wrap.
         """
 
 
@@ -73,7 +78,7 @@ class BinaryFwdInterface(KernelInterface):
                 mask, bool.
 
         Returns:
-            A new contiguous tensor of the broadcast shape in `call.dtype`. Half types are
+            A new contiguous tensor of the broadcast shape in `call.out_dtype`. Half types are
             evaluated in float32 and rounded once; integers wrap.
         """
 
@@ -95,7 +100,7 @@ class TernaryFwdInterface(KernelInterface):
             third: likewise. For `"clamp"` it is the upper bound or None; not both are None.
 
         Returns:
-            A new contiguous tensor of the broadcast shape in `call.dtype`.
+            A new contiguous tensor of the broadcast shape in `call.out_dtype`.
         """
 
 
@@ -121,6 +126,13 @@ def _add(input: Tensor, other: Tensor, *, alpha: float) -> Tensor:
     return torch.addcmul(input, other, input.new_ones(()), value=alpha)
 
 
+def _sub(input: Tensor, other: Tensor, *, alpha: float) -> Tensor:
+    """`input - alpha * other`, with `alpha` as given."""
+    if alpha == 1 or input.dtype not in HALF:
+        return torch.sub(input, other, alpha=alpha)
+    return _add(input, other, alpha=-alpha)
+
+
 def _div(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
     """The quotient; torch.div would round the quotient of half types before `rounding_mode`."""
     if rounding_mode is None or input.dtype not in HALF:
@@ -129,18 +141,47 @@ def _div(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
     return quotient.to(input.dtype)
 
 
+def _reciprocal(input: Tensor) -> Tensor:
+    """`1 / x`, of integers in float32 whatever torch's default dtype is."""
+    return torch.reciprocal(input if input.is_floating_point() else input.float())
+
+
+def _round(input: Tensor, *, decimals: int) -> Tensor:
+    """Half to even; torch takes `decimals` for floats only."""
+    return torch.round(input, decimals=decimals) if decimals else torch.round(input)
+
+
+def _prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Torch takes the slopes as one row."""
+    return F.prelu(input, weight.reshape(-1))
+
+
 FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
+    **{
+        name: getattr(torch, name)
+        for name in (
+            "exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "log1p", "expm1", "sigmoid",
+            "abs", "neg", "sign", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite",
+            "logical_not", "bitwise_not", "clamp", "nan_to_num", "mul", "maximum", "minimum",
+            "remainder", "pow", "lerp", "eq", "ne", "gt", "lt", "ge", "le", "logical_and",
+            "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "masked_fill", "where",
+        )
+    },
+    **{
+        name: getattr(F, name)
+        for name in (
+            "silu", "relu", "hardswish", "hardsigmoid", "mish", "selu", "leaky_relu", "elu",
+            "hardtanh", "gelu", "softplus",
+        )
+    },
     "add": _add,
-    "clamp": torch.clamp,
     "div": _div,
-    "exp": torch.exp,
-    "gelu": F.gelu,
-    "masked_fill": torch.masked_fill,
-    "mul": torch.mul,
-    "rsqrt": torch.rsqrt,
-    "silu": F.silu,
-    "where": torch.where,
-}
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "prelu": _prelu,
+    "reciprocal": _reciprocal,
+    "round": _round,
+    "sub": _sub,
+}  # fmt: skip
 """Torch's version of each function, by the name that call specs use."""
 
 
@@ -217,3 +258,99 @@ class AlibiPortableKernel(PortableKernel[AlibiCall], AlibiFwdInterface):
         for head, bias in enumerate(biases):
             bias.copy_(distance * -(2.0 ** (-8 * (head + 1) / call.num_heads)))
         return biases
+
+
+@dataclass(frozen=True)
+class SinusoidalCall(CallSpec):
+    """Position embeddings of `d_model` channels over `seq_len` positions."""
+
+    seq_len: int
+    d_model: int
+    dtype: torch.dtype
+
+
+class SinusoidalFwdInterface(KernelInterface):
+    """`sin(p / 10000^(2i / d_model))` in channel `2i`, the cosine in channel `2i + 1`."""
+
+    request = SinusoidalCall
+
+    @abstractmethod
+    def forward(self) -> Tensor:
+        """Make the embeddings.
+
+        Returns:
+            A new contiguous `[seq_len, d_model]` in `call.dtype` on `call.device`; angle, sine and
+            cosine are float32 or wider, rounded once.
+        """
+
+
+class SinusoidalPortableKernel(PortableKernel[SinusoidalCall], SinusoidalFwdInterface):
+    """The embeddings by torch, from angles in float64."""
+
+    def forward(self) -> Tensor:
+        """Make the embeddings."""
+        call = self.call
+        channel = torch.arange(0, call.d_model, 2, dtype=torch.float64, device=call.device)
+        position = torch.arange(call.seq_len, dtype=torch.float64, device=call.device)
+        angle = position[:, None] * torch.pow(10000.0, -channel / call.d_model)
+        both = torch.stack((angle.sin(), angle.cos()), -1)
+        return both.view(call.seq_len, call.d_model).to(call.dtype)
+
+
+@dataclass(frozen=True)
+class DropoutCall(CallSpec):
+    """Dropout with a probability in `[0, 1]`: 0 copies, 1 writes zeros and reads nothing."""
+
+    p: float
+    seed: int
+    dtype: torch.dtype
+
+
+class DropoutFwdInterface(KernelInterface):
+    """`input / (1 - p)` where an element is kept, else 0.
+
+    Element `i`, counted in the order of axes, is kept where word `i % 4` of Philox4x32-10 with the
+    key `seed` and the counter `i // 4` (64 bits each, the low word first) is at least
+    `p * 2^32`.
+    """
+
+    request = DropoutCall
+
+    @abstractmethod
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop elements.
+
+        Args:
+            input: any shape, `call.dtype`, contiguous, on `call.device`; read.
+
+        Returns:
+            A new contiguous tensor of its shape in `call.dtype`, scaled in float32, rounded once.
+        """
+
+
+class DropoutPortableKernel(PortableKernel[DropoutCall], DropoutFwdInterface):
+    """Dropout by torch, in pieces whose random words stay in the cache."""
+
+    PIECE = 1 << 16
+    """Elements whose random words are drawn at once; a multiple of 4."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop elements."""
+        if self.call.p == 0:
+            return input.clone()
+        if self.call.p == 1:
+            return torch.zeros_like(input)
+        output = torch.empty_like(input)
+        given, made = input.view(-1), output.view(-1)
+        for start in range(0, given.numel(), self.PIECE):
+            piece = slice(start, start + self.PIECE)
+            made[piece] = self._dropped(given[piece], start)
+        return output
+
+    def _dropped(self, given: Tensor, start: int) -> Tensor:
+        """The elements that begin at `start`, a multiple of 4, kept and scaled or 0."""
+        count, least = given.numel(), math.ceil(self.call.p * 2**32)
+        block = torch.arange(start // 4, (start + count + 3) // 4, device=given.device)
+        drawn = philox(words(self.call.seed), (block & WORD, block >> 32, 0, 0))
+        kept = torch.stack([word >= least for word in drawn], -1).view(-1)[:count]
+        return torch.where(kept, given.float() / (1 - self.call.p), 0.0)

@@ -1,0 +1,94 @@
+"""Bases of the pointwise ops: an op names its function, a base builds the call spec."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tileops._core.op import Op
+from tileops.elementwise.kernels import (
+    BinaryFwdInterface,
+    PointwiseCall,
+    PointwisePortableKernel,
+    TernaryFwdInterface,
+    UnaryFwdInterface,
+)
+
+
+class PointwiseOp(Op):
+    """Applies `function` with the attributes named in `settings` to broadcast operands."""
+
+    kernel_types = {"portable": PointwisePortableKernel}
+    function: ClassVar[str]
+    settings: ClassVar[tuple[str, ...]] = ()
+
+    def kernel_of(self, interface: str, data: Tensor, *, inplace: bool = False) -> Any:
+        """The kernel for operands of `data`'s dtype and device."""
+        settings = tuple((name, getattr(self, name)) for name in self.settings)
+        out_dtype = self.result_dtype(data.dtype)
+        call = PointwiseCall(
+            self.function, data.dtype, out_dtype, settings, inplace, device=data.device
+        )
+        return self.kernel_for(interface, call)
+
+    def result_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Element type of the result for operands of `dtype`."""
+        return dtype
+
+
+class UnaryOp(PointwiseOp):
+    """A function of one tensor."""
+
+    interfaces = {"unary": UnaryFwdInterface}
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function to each element of `input`."""
+        return self.kernel_of("unary", input)(input)
+
+
+class PredicateOp(UnaryOp):
+    """A truth of each element."""
+
+    def result_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Bool."""
+        return torch.bool
+
+
+class InplaceUnaryOp(UnaryOp):
+    """A function of one tensor that may write its result into it."""
+
+    settings: ClassVar[tuple[str, ...]] = ("inplace",)
+
+    def __init__(self, *, inplace: bool = False, target: str | None = None) -> None:
+        self.inplace = inplace
+        super().__init__(target=target)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply the function to each element of `input`."""
+        return self.kernel_of("unary", input, inplace=self.inplace)(input)
+
+
+class BinaryOp(PointwiseOp):
+    """A function of two tensors."""
+
+    interfaces = {"binary": BinaryFwdInterface}
+
+    def forward(self, input: Tensor, other: Tensor) -> Tensor:
+        """Apply the function to each pair of elements."""
+        return self.kernel_of("binary", input)(input, other)
+
+
+class RelationOp(BinaryOp):
+    """A truth of each pair of elements."""
+
+    def result_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Bool."""
+        return torch.bool
+
+
+class TernaryOp(PointwiseOp):
+    """A function of three tensors."""
+
+    interfaces = {"ternary": TernaryFwdInterface}

@@ -10,11 +10,13 @@ from tileops._core.lang.evaluate import evaluate
 from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Expr
+from tileops._core.lang.values import AdtView
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import payload_kind
 from tileops._core.spec.model import Finding, OpSpec, Param, Row, TensorInput
 from tileops._core.validate.gate import Gate
-from tileops._core.workload.arguments import constructor_value, resolve
+from tileops._core.validate.objects import unusable_class, unusable_function
+from tileops._core.workload.arguments import constructor_of, constructor_value, resolve
 from tileops._core.workload.cases import Case, Setting
 from tileops._core.workload.faults import RowFault
 from tileops._core.workload.record import CaseCall
@@ -95,8 +97,12 @@ class _Cases:
         """The constructor's arguments can be made."""
         for name, value in case.setting.params.items():
             param = self.spec.signature.params[name]
+            if not isinstance(param, Param) or not isinstance(value, AdtView):
+                continue
+            if unusable_class(constructor_of(self.spec, param, value).python):
+                continue
             try:
-                constructor_value(self.spec, param, value) if isinstance(param, Param) else None
+                constructor_value(self.spec, param, value)
             except Exception as error:
                 reason = f"case {case.id}: {type(error).__name__}: {error}"
                 yield self._error(38, f"{case.setting.row.path}.{name}", reason)
@@ -112,7 +118,9 @@ class _Cases:
             if declared is not None and declared.node is not None and self.gate.judges(name):
                 value = self._value(declared.node, call, case)
                 yield from self._judge(f"roofline.{name}", case, value)
-        if self.spec.status == "implemented" and roofline.func and self.gate.judges("func"):
+        if self.spec.status != "implemented" or not roofline.func:
+            return
+        if self.gate.judges("func") and not unusable_function(roofline.func):
             yield from self._judge("roofline.func", case, *self._counted(roofline.func, call))
 
     def _value(self, formula: Expr, call: CaseCall, case: Case) -> Any:

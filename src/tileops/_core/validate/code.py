@@ -14,8 +14,8 @@ from typing import Any
 import tileops
 from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
 from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
+from tileops._core.validate.objects import unusable_class, unusable_function
 from tileops._core.validate.operators import check_operators
-from tileops._core.workload.arguments import resolve
 
 _ANNOTATIONS = {int, float, bool, str, "int", "float", "bool", "str"}
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -78,26 +78,30 @@ def _check_listed(spec: OpSpec) -> Iterator[Finding]:
             yield _error(spec, 46, "status", f"not in tileops.{spec.family}.__all__")
 
 
-def check_families(families: Mapping[str, Mapping[str, str | None]]) -> Iterator[Finding]:
+def check_exports(families: Mapping[str, Mapping[str, str | None]]) -> Iterator[Finding]:
     """`__all__` of each family names implemented specs only.
 
     Args:
         families: for each family the status of its in-tree specs.
     """
     for family, statuses in families.items():
+        if "implemented" not in statuses.values():
+            continue
+        module = f"tileops.{family}"
         try:
-            listed = getattr(importlib.import_module(f"tileops.{family}"), "__all__", ())
+            listed = getattr(importlib.import_module(module), "__all__", ())
         except Exception as error:
-            reason = f"[V46] cannot be imported: {type(error).__name__}: {error}"
-            yield Finding(f"tileops.{family}", "", "error", reason)
+            yield _export(module, "", f"cannot be imported: {type(error).__name__}: {error}")
             continue
         for name in listed:
             if name not in statuses:
-                reason = f"[V46] {name} is listed, but the family has no such spec"
-                yield Finding(f"tileops.{family}", "__all__", "error", reason)
+                yield _export(module, "__all__", f"{name} is listed, but has no spec there")
             elif statuses[name] != "implemented":
-                reason = f"[V46] listed in tileops.{family}.__all__, but not implemented"
-                yield Finding(name, "status", "error", reason)
+                yield _export(name, "status", f"listed in {module}.__all__, but not implemented")
+
+
+def _export(op: str, path: str, message: str) -> Finding:
+    return Finding(op, path, "error", f"[V46] {message}")
 
 
 # __init__
@@ -235,13 +239,13 @@ def _check_composition(spec: OpSpec, cls: Any) -> Iterator[Finding]:
 
 def _check_named_objects(spec: OpSpec) -> Iterator[Finding]:
     if spec.roofline is not None and spec.roofline.func is not None:
-        reason = _unusable(spec.roofline.func, is_function=True)
+        reason = unusable_function(spec.roofline.func)
         if reason and "roofline.func" not in spec.unknown:
             yield _error(spec, 51, "roofline.func", reason)
     for name, param in spec.signature.params.items():
         for adt in _adts_of(spec, param):
             for constructor in adt.constructors.values():
-                reason = _unusable(constructor.python, is_function=False)
+                reason = unusable_class(constructor.python)
                 if reason:
                     yield _error(spec, 51, f"signature.params.{name}.type", reason)
 
@@ -251,23 +255,6 @@ def _adts_of(spec: OpSpec, param: Param | TensorInput) -> Iterator[Adt]:
         for member in param.type.node.members:
             if isinstance(member, AdtMember) and member.name in spec.adts:
                 yield spec.adts[member.name]
-
-
-def _unusable(path: str, *, is_function: bool) -> str | None:
-    """Why a dotted name does not give a class, or a function of one argument."""
-    try:
-        found = resolve(path)
-    except Exception as error:
-        return f"{path} cannot be resolved: {type(error).__name__}: {error}"
-    if not is_function:
-        return None if isinstance(found, type) else f"{path} is not a class"
-    if not callable(found):
-        return f"{path} is not callable"
-    try:
-        inspect.signature(found).bind(None)
-    except TypeError as error:
-        return f"{path} does not take the call alone: {error}"
-    return None
 
 
 def _listed(names: Any) -> str:

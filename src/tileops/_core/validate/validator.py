@@ -9,11 +9,11 @@ from tileops._core.signature.check import complaints
 from tileops._core.signature.findings import findings
 from tileops._core.spec.content import Content, Problem, problem
 from tileops._core.spec.manifest import Manifest
-from tileops._core.spec.model import Finding, OpSpec
+from tileops._core.spec.model import Finding, Location, OpSpec
 from tileops._core.spec.registry import SpecSource, content_of, manifest
 from tileops._core.validate.advisories import check_advisories
 from tileops._core.validate.cases import check_cases
-from tileops._core.validate.code import check_code
+from tileops._core.validate.code import check_code, check_exports
 from tileops._core.validate.gate import Gate
 from tileops._core.validate.references import check_references
 from tileops._core.validate.report import Report, in_document_order
@@ -47,7 +47,9 @@ def validate(
         known, problems = _on_top(known, content)
         available = content.specs
     chosen = _chosen(names, known, available)
-    if names is not None:
+    if names is None and source is None:
+        problems += _check_exports(known)
+    elif names is not None:
         files = {spec.origin for name in chosen if (spec := known.lookup(name))}
         problems = [each for each in problems if each.finding.op in {*files, *chosen}]
     return check_manifest(known, chosen, problems, branch_limit)
@@ -81,6 +83,16 @@ def _findings(spec: OpSpec, known: Manifest, branch_limit: int) -> Iterator[Find
     yield from check_advisories(spec, analysis.branches, branch_limit)
     if spec.status == "implemented":
         yield from check_code(spec)
+
+
+def _check_exports(known: Manifest) -> list[Problem]:
+    """What the families export against what they have implemented."""
+    statuses: dict[str, dict[str, str | None]] = {}
+    for name in known.names:
+        spec = known.lookup(name)
+        if spec is not None and spec.folder_family is not None:
+            statuses.setdefault(spec.folder_family, {})[name] = spec.status
+    return [Problem(found, Location(found.op, 0)) for found in check_exports(statuses)]
 
 
 def _type_problems(known: Manifest) -> list[Problem]:

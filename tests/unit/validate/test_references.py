@@ -1,0 +1,42 @@
+"""What specs say about the outside, and whether anybody can tell."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+
+from tileops._core.validate.references import missing_attribute
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("os.path.join", None),
+        ("os.path.no_such", "os.path.no_such"),
+        ("json.decoder.JSONDecoder.decode", None),
+        ("json.decoder.JSONDecoder.no.such", "json.decoder.JSONDecoder.no"),
+        ("json.no_module.name", "json.no_module"),
+        ("no_such_package_at_all.thing", None),
+    ],
+)
+def test_the_longest_module_decides(path: str, missing: str | None) -> None:
+    assert missing_attribute(path) == missing
+
+
+def test_a_package_that_cannot_be_imported_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "broken_pack.py").write_text("raise RuntimeError('no driver')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert missing_attribute("broken_pack.thing") is None
+    assert "broken_pack" not in sys.modules
+
+
+def test_a_module_without_spec_is_judged_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("bare_pack")
+    module.thing = 1  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "bare_pack", module)
+    assert missing_attribute("bare_pack.thing") is None
+    assert missing_attribute("bare_pack.other") == "bare_pack.other"

@@ -173,7 +173,7 @@ def _write_form(context: Context, form: OutputForm) -> None:
 def _write_record(context: Context) -> None:
     writer, discriminants = context.writer, context.plan.discriminants
     _write_described(context)
-    write_solved(context, "call", ("**known.parameters", "**known"))
+    write_solved(context, "call", ("**known.indices",))
     values = [context.guards.value(d) for d in discriminants]
     writer.items("branch = branches[(", values, ",)]" if len(values) == 1 else ")]")
     facts = f"{context.helper('CallFacts')}(branch, device, indices, described)"

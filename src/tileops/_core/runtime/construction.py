@@ -14,8 +14,8 @@ class Constructed(Mapping[str, Any]):
     """The solved indices and lets of an instance, read-only.
 
     Beside them it keeps what every call would otherwise work out again: `parameters`, the values
-    of all ordinary parameters as expressions see them, and `cases`, the discriminants that
-    algebraic values give.
+    of all ordinary parameters as expressions see them, `cases`, the discriminants that algebraic
+    values give, and `indices`, what every record of the instance holds.
 
     Args:
         solved: name to value, dtypes by name.
@@ -23,7 +23,7 @@ class Constructed(Mapping[str, Any]):
         cases: name of an algebraic parameter to its discriminant.
     """
 
-    __slots__ = ("_solved", "cases", "parameters")
+    __slots__ = ("_solved", "cases", "indices", "parameters")
 
     def __init__(
         self, solved: dict[str, Any], parameters: dict[str, Any], cases: dict[str, Value]
@@ -31,6 +31,7 @@ class Constructed(Mapping[str, Any]):
         self._solved = solved
         self.parameters = parameters
         self.cases = cases
+        self.indices = {**parameters, **solved}
 
     def __getitem__(self, name: str) -> Any:
         return self._solved[name]

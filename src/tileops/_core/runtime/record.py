@@ -100,8 +100,7 @@ def _traffic(
         yield Traffic(name, 0, int(is_new))
 
 
-@dataclass(frozen=True)
-class CallFacts:
+class CallFacts(NamedTuple):
     """What calls of one kind share: same branch, shapes, dtypes and device.
 
     Attributes:

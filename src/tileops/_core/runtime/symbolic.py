@@ -19,7 +19,7 @@ EVALUATION_FAULTS = (ArithmeticError, LookupError, ValueError, TypeError, Attrib
 
 def is_symbolic(value: object) -> bool:
     """Whether a value is a symbolic size or truth."""
-    return isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat)
+    return isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat))
 
 
 def sym_and(first: Any, *later: Callable[[], Any]) -> Any:
@@ -79,10 +79,11 @@ def same_items(a: Sequence[Any], b: Sequence[Any]) -> Any:
     held: Any = True
     for x, y in zip(a, b, strict=True):
         same = x == y
-        if is_symbolic(same):
-            held = same if held is True else held & same
-        elif not same:
+        if same is True:
+            continue
+        if not is_symbolic(same):
             return False
+        held = same if held is True else held & same
     return held
 
 

@@ -36,7 +36,7 @@ def name_of_dtype(dtype: torch.dtype | None) -> str | None:
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor, or stands for one."""
-    return isinstance(value, torch.Tensor | Shaped)
+    return isinstance(value, (torch.Tensor, Shaped))
 
 
 def described_as(tensor: torch.Tensor) -> tuple[tuple[int, ...], str | None]:

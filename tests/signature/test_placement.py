@@ -100,6 +100,25 @@ def test_the_device_parameter_comes_before_construction_time_tensors(op_for):
     assert op_for(GRID, n=3, weight=here, bias=None, device="meta").check().device.type == "meta"
 
 
+def test_a_name_that_is_no_device(op_for):
+    with pytest.raises(SignatureError) as caught:
+        op_for(GRID, n=3, weight=None, bias=None, device="nowhere")
+    assert str(caught.value).startswith(
+        'GridFwdOp (construction): params.device.type "torch.device | str | None": '
+        "expected a device, got 'nowhere'"
+    )
+
+
+def test_an_axis_that_construction_knows_to_be_negative(op_for):
+    text = GRID.replace('shape: "[n]"', 'shape: "[n - 4]"')
+    with pytest.raises(SignatureError) as caught:
+        op_for(text, n=3, weight=None, bias=None, device="cpu")
+    assert str(caught.value).startswith(
+        'GridFwdOp (construction): outputs.y.shape "[n - 4]": '
+        "the length would be negative: n - 4 is -1, where n=3"
+    )
+
+
 def test_no_device_at_all(op_for):
     expected = torch.accelerator.current_accelerator(check_available=True)
     found = op_for(GRID, n=3, weight=None, bias=None, device=None).check().device

@@ -117,10 +117,21 @@ class Faults:
             error = SignatureError if verdict.type_fits else SignatureTypeError
             path, text = f"params.{step.name}.type", param.type.text
             raise self._plain(error, path, verdict.reason, param.type.location, text)
+        if step.name == "device":
+            self._check_device(param, verdict.value)
         constructor = self._classes.constructor_of(verdict.value, param.type.node)
         if constructor is not None:
             self._check_algebraic(param, constructor, verdict.value)
         return verdict.value
+
+    def _check_device(self, param: Param, value: Any) -> None:
+        """A device given by name must be one that torch knows the form of."""
+        try:
+            torch.device(value if isinstance(value, str) else "cpu")
+        except RuntimeError as error:
+            fault = f"expected a device, got {shown(value)}"
+            path, text = "params.device.type", param.type.text
+            raise self._plain(SignatureError, path, fault, param.type.location, text) from error
 
     def _check_algebraic(self, param: Param, constructor: Constructor, value: Any) -> None:
         """The fields of an algebraic value, and its invariant."""

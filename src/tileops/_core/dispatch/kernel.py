@@ -136,10 +136,12 @@ class Kernel(ABC):
             with as_current(device):
                 result = self.forward(*args, **kwargs)
         if self._watching:
-            self._after_launch(args, kwargs)
+            self._after_launch(device, args, kwargs)
         return result
 
-    def _after_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _after_launch(
+        self, device: torch.device | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         """Remember what tuning needs of the launch, and tune when that was asked before."""
         if self.autotune_configs is None:
             self._watching = False
@@ -148,7 +150,8 @@ class Kernel(ABC):
             args = inspect.signature(self.forward).bind(*args, **kwargs).args
         self._last_launch = tuning.remember(args)
         if self._tuning_pending:
-            self._tune()
+            with as_current(device):
+                self._tune()
 
     def request_tune(self) -> None:
         """Tune among `autotune_configs`: now if the kernel was launched, else after its launch."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tileops as package_of_tileops
 from tileops import backend
+from tileops._core.spec.model import Finding, Location
 from tileops.cli import demo as demo_command
+from tileops.cli import validate as validate_command
 from tileops.demo import BUILT_IN_SENTENCES, DemoReport, run_demo
 
 Run = Callable[..., Any]
@@ -59,10 +63,29 @@ def test_a_finding_is_a_line_and_fails(tileops: Run, spec_file: Callable[[str], 
 
 
 def test_findings_become_annotations(tileops: Run, spec_file: Callable[[str], str]) -> None:
-    outcome = tileops("validate", "--github", "--source", spec_file(GOOD.replace("spec-only", "x")))
+    path = spec_file(GOOD.replace("spec-only", "x"))
+    outcome = tileops("validate", "--github", "--source", path)
     assert outcome.code == 1
-    assert outcome.out.startswith("::error ")
-    assert "title=GainFwdOp status::[V5] " in outcome.out
+    place = f"file={path},line=3,title=GainFwdOp status"
+    assert outcome.out.startswith(f"::error {place}::[V5] expected implemented or spec-only")
+
+
+def test_a_finding_about_a_whole_spec(tileops: Run, spec_file: Callable[[str], str]) -> None:
+    path = spec_file("GainFwdOp: 3")
+    lines = tileops("validate", "--source", path).out.splitlines()
+    assert lines[0] == "error GainFwdOp: [V3] expected a mapping, got 3"
+    annotated = tileops("validate", "--github", "--source", path).out
+    assert annotated.startswith(f"::error file={path},line=1,title=GainFwdOp::[V3] ")
+
+
+def test_annotations_of_the_tree_name_files_of_the_package() -> None:
+    found = Finding("RMSNormFwdOp", "status", "advisory", "[V44] 100% sure")
+    line = validate_command._annotation(found, Location("norm/spec.yaml", 5))
+    package = os.path.relpath(Path(package_of_tileops.__file__).parent)
+    assert line == (
+        f"::warning file={package}/norm/spec.yaml,line=5,title=RMSNormFwdOp status"
+        "::[V44] 100%25 sure"
+    )
 
 
 def test_in_tree_specs_validate(tileops: Run) -> None:

@@ -7,16 +7,17 @@ fails when a finding is an error; advisories alone let it pass.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tileops._core.spec import registry
+import tileops
 from tileops.cli.output import UsageFault, add_json_flag, print_json
 from tileops.cli.specs import spec_named
 
 if TYPE_CHECKING:
-    from tileops._core.spec.model import Finding
+    from tileops._core.spec.model import Finding, Location
 
 NAME = "validate"
 SUMMARY = "check specs, and code against them"
@@ -72,36 +73,40 @@ def run(args: argparse.Namespace) -> int:
     reports = [manifest.validate(names, source=path) for path in args.source] or [
         manifest.validate(names)
     ]
-    findings = [finding for report in reports for finding in report.findings]
+    places = {found: report.places[found] for report in reports for found in report.findings}
     ok = all(report.ok for report in reports)
     if args.json:
-        print_json({"ok": ok, "findings": [finding._asdict() for finding in findings]})
+        print_json({"ok": ok, "findings": [finding._asdict() for finding in places]})
     else:
         render = _annotation if args.github else _line
-        print("\n".join([*map(render, findings), _summary(findings)]))
+        lines = [render(finding, place) for finding, place in places.items()]
+        print("\n".join([*lines, _summary(places)]))
     return 0 if ok else 1
 
 
-def _line(finding: Finding) -> str:
-    return f"{finding.level} {finding.op} {finding.field}: {finding.message}"
+def _line(finding: Finding, place: Location) -> str:
+    del place
+    subject = " ".join(filter(None, (finding.level, finding.op, finding.field)))
+    return f"{subject}: {finding.message}"
 
 
-def _annotation(finding: Finding) -> str:
-    """One workflow command; the place is that of the nearest located field."""
+def _annotation(finding: Finding, place: Location) -> str:
+    """One workflow command, at the line where the field stands."""
     kind = "error" if finding.level == "error" else "warning"
-    place = ""
-    spec = registry.lookup(finding.op)
-    if spec is not None:
-        field = finding.field
-        while field and field not in spec.locations:
-            field = field.rpartition(".")[0]
-        location = spec.locations.get(field, spec.location)
-        place = f"file={location.file},line={location.line},"
+    where = f"file={_path(place.file)},line={place.line}," if place.line else ""
+    title = f"{finding.op} {finding.field}".rstrip()
     text = finding.message.replace("%", "%25").replace("\n", "%0A")
-    return f"::{kind} {place}title={finding.op} {finding.field}::{text}"
+    return f"::{kind} {where}title={title}::{text}"
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def _path(file: str) -> str:
+    """A file as the working directory sees it; in-tree files lie in the package."""
+    inside = Path(tileops.__file__).parent / file
+    is_ours = not Path(file).is_absolute() and inside.is_file()
+    return os.path.relpath(inside) if is_ours else file
+
+
+def _summary(findings: Collection[Finding]) -> str:
     errors = sum(finding.level == "error" for finding in findings)
     advisories = len(findings) - errors
     return f"{errors} errors, {advisories} advisories"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileops._core.signature import check_spec
+from tileops._core.signature import build_plan, check_spec
 
 BASE = """
 forall: {R: Dim, C: Dim, T: "DType[float16 | float32]"FORALL}
@@ -595,3 +595,42 @@ def test_what_could_not_be_read_is_reported_once(spec_of, name):
     spec = spec_of(UNREADABLE[name])
     assert len(spec.faults) == 1
     assert check_spec(spec) == ()
+
+
+def test_chains_of_lets_and_presences_may_be_long(spec_of):
+    count = 200
+    lets = ", ".join(
+        f'l{i}: "{f"l{i + 1} + l{i + 1}" if i < count else "R"}"' for i in range(count + 1)
+    )
+    flags = ", ".join(
+        f'f{i}: "{f"f{i + 1} and f{i + 1}" if i < count else "present(x0)"}"'
+        for i in range(count + 1)
+    )
+    inputs = "".join(
+        f"  x{i}: {{dtype: float16, shape: '[R]', optional: "
+        f"{f'present(x{i - 1})' if i else 'true'}}}\n"
+        for i in range(80)
+    )
+    spec = spec_of(
+        f"forall: {{R: Dim}}\ninputs:\n  a: {{dtype: float16, shape: '[R]'}}\n{inputs}"
+        f"outputs: {{y: {{dtype: float16, shape: '[R]'}}}}\nlet: {{{lets}, {flags}}}\n"
+        "shape_rules: ['l0 > 0', 'f0']"
+    )
+    assert spec.faults == ()
+    assert check_spec(spec) == ()
+    assert len(build_plan(spec).discriminants) == 1
+
+
+def test_families_do_not_expand_without_bounds(spec_of):
+    count = 30
+    cases = "".join(
+        f'  F{i}: {{params: {{a: Bool, n: Dim}}, match: a, cases: [{{when: _, is: "'
+        f'{f"F{i + 1}[a, n + n]" if i < count else "[n]"}"}}]}}\n'
+        for i in range(count + 1)
+    )
+    spec = spec_of(
+        "forall: {R: Dim}\nparams: {f: {type: bool}}\n"
+        "inputs: {x: {dtype: float16, shape: '[R]'}}\n"
+        f"outputs: {{y: {{dtype: float16, shape: 'F0[f, R]'}}}}\ntypes:\n{cases}"
+    )
+    assert [f.message for f in check_spec(spec)] == ["[V19] its cases expand beyond all bounds"]

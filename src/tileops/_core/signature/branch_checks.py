@@ -17,7 +17,6 @@ from tileops._core.lang.printer import to_text
 from tileops._core.lang.reads import reads
 from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
-from tileops._core.signature.cycles import cycles
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import describe
@@ -172,7 +171,7 @@ def _let_payloads(analysis: Analysis, site: Site) -> Iterator[Complaint]:
 
 def _conditions(analysis: Analysis) -> Iterator[Complaint]:
     """Conditions that the discriminants do not decide, and presence that depends on itself."""
-    first = {cycle[0]: cycle for cycle in cycles(analysis.facts.presence_references)}
+    first = {cycle[0]: cycle for cycle in analysis.facts.references.cycles("presence")}
     for site in analysis.sites:
         if site.role is not Role.CONDITION:
             continue

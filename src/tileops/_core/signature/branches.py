@@ -11,25 +11,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
+from typing import cast
 
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
 from tileops._core.lang.nodes import Attribute, Bytes, Constant, Expr, Name
-from tileops._core.lang.walk import children, rebuild
+from tileops._core.lang.walk import children, rebuild, walk
 from tileops._core.signature.conditions import from_guard, runs_on
 from tileops._core.signature.discriminants import Point, payload_kind
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import Space
 from tileops._core.signature.plan import Discriminant
+from tileops._core.signature.references import Reference
 from tileops._core.signature.sites import Role, sites
 from tileops._core.spec.model import Declaration, Param
+
+_LONG = 200
+"""Nodes of a condition beyond which its lets are not put in."""
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """A domain restriction: its place among the refinements, and its text with lets put in."""
+    """A domain restriction, and its place among the refinements."""
 
     place: int
     declaration: Declaration[Expr]
@@ -71,24 +76,26 @@ class Branches:
         for place, rule in enumerate(self.facts.signature.shape_rules):
             if rule.node is None or not self.decided(rule.node):
                 continue
-            expr = self.inline(rule.node)
-            space = self.space(self.facts.reads(expr))
-            if any(self.facts.fold(expr, point) != Constant(True) for point in space.points):
+            space = self.space(self.facts.reads(rule.node))
+            if any(self.facts.fold(rule.node, point) != Constant(True) for point in space.points):
                 early = all(d.at_construction for d in space.discriminants)
-                yield Restriction(place, rule, expr, early)
+                yield Restriction(place, rule, rule.node, early)
 
     def decided(self, expr: Expr) -> bool:
         """Whether an expression reads discriminants and nothing else, lets put in."""
+        references = self.facts.references
+        below = [references.definitions[key] for key in references.below(expr)]
+        return all(self._decided(each) for each in (expr, *below))
+
+    def _decided(self, expr: Expr) -> bool:
         if isinstance(expr, Name):
-            let = self.facts.signature.lets.get(expr.id)
-            if let is not None:
-                return let.node is not None and self.decided(let.node)
+            if expr.id in self.facts.signature.lets:
+                return Reference("value", expr.id) in self.facts.references.definitions
             return isinstance(self._payload(expr.id), BoolKind | EnumKind)
         if isinstance(expr, Attribute):
             return self._decided_attribute(expr)
         return not isinstance(expr, Bytes) and all(
-            self.decided(child)  # type: ignore[arg-type]
-            for child in children(expr)
+            self._decided(cast("Expr", child)) for child in children(expr)
         )
 
     def _payload(self, name: str) -> object:
@@ -105,12 +112,22 @@ class Branches:
             return expr.attr == "kind" or (bool(finite) and all(finite))
         return expr.attr == "value" and isinstance(kind, BoolKind | EnumKind)
 
-    def inline(self, expr: Expr) -> Expr:
-        """`expr` with the definitions of lets in place of their names."""
-        if isinstance(expr, Name):
-            let = self.facts.signature.lets.get(expr.id)
-            return self.inline(let.node) if let is not None and let.node is not None else expr
-        return rebuild(expr, self.inline)
+    def inline(self, expr: Expr) -> Expr | None:
+        """`expr` with the definitions of lets in place of names; None when that gets long."""
+        definitions = self.facts.references.definitions
+        inlined: dict[str, Expr] = {}
+
+        def put_in(tree: Expr) -> Expr:
+            if isinstance(tree, Name):
+                return inlined.get(tree.id, tree)
+            return rebuild(tree, put_in)
+
+        for key in self.facts.references.below(expr):
+            if key.aspect == "value":
+                inlined[key.name] = put_in(definitions[key])
+                if any(islice(walk(inlined[key.name]), _LONG, None)):
+                    return None
+        return put_in(expr)
 
     def judge(
         self, reads: Iterable[str], complaints: Callable[[Point], Iterable[Complaint]]
@@ -143,13 +160,13 @@ class Branches:
     def runnable(self, expr: Expr) -> Expr:
         """A decided condition in a form that every point may run."""
         inlined = self.inline(expr)
-        space = self.space(self.facts.reads(inlined))
-        if all(runs_on(inlined, self.facts, point) for point in space.points):
+        space = self.space(self.facts.reads(expr))
+        if inlined and all(runs_on(inlined, self.facts, point) for point in space.points):
             return inlined
         holds = sum(
             1 << bit
             for bit, point in enumerate(space.points)
-            if self.facts.fold(inlined, point) == Constant(True)
+            if self.facts.fold(expr, point) == Constant(True)
         )
         return from_guard(space.guard(holds), self.facts.discriminants)
 

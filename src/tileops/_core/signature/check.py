@@ -8,7 +8,6 @@ from tileops._core.lang.nodes import Name, Present
 from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.branch_checks import branch_complaints
-from tileops._core.signature.cycles import cycles
 from tileops._core.signature.effect_checks import effect_complaints
 from tileops._core.signature.family_checks import family_complaints
 from tileops._core.signature.findings import Complaint, findings, is_unknown
@@ -52,7 +51,7 @@ def complaints(analysis: Analysis) -> Iterator[Complaint]:
 
 
 def _let_cycles(analysis: Analysis) -> Iterator[Complaint]:
-    for cycle in cycles(analysis.facts.let_references):
+    for cycle in analysis.facts.references.cycles("value"):
         path = f"signature.let.{cycle[0]}"
         yield Complaint(path, 20, f"cycle {', '.join(cycle)}")
 

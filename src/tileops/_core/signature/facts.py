@@ -8,6 +8,7 @@ depends on the discriminants an expression reads and on no others, and is kept b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
@@ -16,9 +17,9 @@ from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
 from tileops._core.lang.nodes import Attribute, Call, Constant, Expr, Name, Present, Shape
 from tileops._core.lang.walk import children, rebuild, walk
-from tileops._core.signature.cycles import cycles
 from tileops._core.signature.discriminants import Point, discriminants, payload_kind
 from tileops._core.signature.plan import Value
+from tileops._core.signature.references import Reference, References
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
 
 _OPEN: Any = object()
@@ -36,7 +37,6 @@ class Facts:
         self.spec = spec
         self.signature = spec.signature
         self.discriminants = discriminants(spec)
-        self._closures: dict[tuple[str, str], frozenset[str]] = {}
         self._reads: dict[int, tuple[Expr | Shape, tuple[str, ...]]] = {}
         self._folded: dict[tuple[int, tuple[Value, ...]], Expr] = {}
         self._shared: dict[tuple[Expr, tuple[type, ...]], Expr] = {}
@@ -72,97 +72,52 @@ class Facts:
 
     # What an expression depends on
 
-    def reads(self, node: Expr | Shape) -> tuple[str, ...]:
+    @cached_property
+    def references(self) -> References:
+        """The definitions of lets, and the conditions under which tensors are present."""
+        found: dict[Reference, Expr] = {}
+        for name, let in self.signature.lets.items():
+            if let.node is not None:
+                found[Reference("value", name)] = let.node
+        for tensor in self.tensors:
+            declared = tensor.optional if isinstance(tensor, TensorInput) else tensor.nullable
+            if isinstance(declared, Declaration) and declared.node is not None:
+                found[Reference("presence", tensor.name)] = declared.node
+        return References(found)
+
+    @cached_property
+    def cyclic_lets(self) -> frozenset[str]:
+        """The lets whose definitions lead back to themselves."""
+        return frozenset(name for cycle in self.references.cycles("value") for name in cycle)
+
+    @cached_property
+    def cyclic_presences(self) -> frozenset[str]:
+        """What is present on a condition that leads back to itself."""
+        return frozenset(name for cycle in self.references.cycles("presence") for name in cycle)
+
+    def reads(self, tree: Expr | Shape) -> tuple[str, ...]:
         """The discriminants that a tree depends on, lets and presences followed, in order."""
-        kept = self._reads.get(id(node))
+        kept = self._reads.get(id(tree))
         if kept is None:
-            names = self._read_names(node)
-            kept = (node, tuple(name for name in self.discriminants if name in names))
-            self._reads[id(node)] = kept
+            definitions = self.references.definitions
+            trees = [tree, *(definitions[key] for key in self.references.below(tree))]
+            named = {name for each in trees for name in _named(each)}
+            kept = (tree, tuple(name for name in self.discriminants if name in named))
+            self._reads[id(tree)] = kept
         return kept[1]
-
-    def _read_names(self, node: Expr | Shape) -> frozenset[str]:
-        found: set[str] = set()
-        for child in walk(node):
-            if isinstance(child, Name):
-                found |= self._closure("value", child.id)
-            elif isinstance(child, Present):
-                found |= self._closure("presence", child.name)
-        return frozenset(found)
-
-    def _closure(self, aspect: str, name: str) -> frozenset[str]:
-        """The discriminants behind a name's value or presence; a cycle adds nothing."""
-        key = (aspect, name)
-        if key not in self._closures:
-            self._closures[key] = frozenset()
-            is_presence = aspect == "presence"
-            condition = self._conditions.get(name) if is_presence else self._let(name)
-            if condition is not None:
-                self._closures[key] = self._read_names(condition)
-            elif name in self.discriminants:
-                self._closures[key] = frozenset({name})
-        return self._closures[key]
 
     def presence_reads(self, name: str) -> tuple[str, ...]:
         """The discriminants that decide whether a tensor, output or `Maybe` is present."""
-        names = self._closure("presence", name)
-        return tuple(d for d in self.discriminants if d in names)
-
-    def _presences(self, expr: Expr) -> list[str]:
-        """What an expression tests the presence of, lets followed."""
-        found: list[str] = []
-        for node in walk(expr):
-            if isinstance(node, Present):
-                found.append(node.name)
-            elif isinstance(node, Name) and node.id not in self.cyclic_lets:
-                definition = self._let(node.id)
-                found += self._presences(definition) if definition is not None else []
-        return found
+        condition = self.references.definitions.get(Reference("presence", name))
+        if condition is not None:
+            return self.reads(condition)
+        return (name,) if name in self.discriminants else ()
 
     def write_reads(self, tensor: TensorInput) -> frozenset[str]:
         """The discriminants that decide whether an input is written."""
         condition = tensor.mutated.node if isinstance(tensor.mutated, Declaration) else None
         own = frozenset(self.reads(condition)) if condition is not None else frozenset()
         return own | {*self.presence_reads(tensor.name)}
-
-    def _let(self, name: str) -> Expr | None:
-        let = self.signature.lets.get(name)
-        return let.node if let else None
-
-    @cached_property
-    def _conditions(self) -> dict[str, Expr]:
-        """The conditions under which tensors and outputs are present."""
-        found: dict[str, Expr] = {}
-        for tensor in self.tensors:
-            declared = tensor.optional if isinstance(tensor, TensorInput) else tensor.nullable
-            if isinstance(declared, Declaration) and declared.node is not None:
-                found[tensor.name] = declared.node
-        return found
-
-    @cached_property
-    def cyclic_lets(self) -> frozenset[str]:
-        """The lets whose definitions lead back to themselves."""
-        return frozenset(name for cycle in cycles(self.let_references) for name in cycle)
-
-    @cached_property
-    def presence_references(self) -> dict[str, list[str]]:
-        """Each conditional tensor and output with what its condition tests the presence of."""
-        return {name: self._presences(expr) for name, expr in self._conditions.items()}
-
-    @cached_property
-    def cyclic_presences(self) -> frozenset[str]:
-        """What is present on a condition that leads back to itself."""
-        return frozenset(name for cycle in cycles(self.presence_references) for name in cycle)
-
-    @cached_property
-    def let_references(self) -> dict[str, list[str]]:
-        """Each let with the lets that its definition names."""
-        lets = self.signature.lets
-        return {
-            name: [n.id for n in walk(let.node) if isinstance(n, Name) and n.id in lets]
-            for name, let in lets.items()
-            if let.node is not None
-        }
 
     # What a point fixes
 
@@ -171,7 +126,7 @@ class Facts:
         if name in self.discriminants:
             value = point.get(name, _OPEN)
             return None if value is _OPEN else value not in {None, False}
-        condition = self._conditions.get(name)
+        condition = self.references.definitions.get(Reference("presence", name))
         if name in self.cyclic_presences:
             return None
         if condition is None:
@@ -187,9 +142,18 @@ class Facts:
         key = (id(expr), self.projection(expr, point))
         folded = self._folded.get(key)
         if folded is None:
-            folded = self.share(fold(self._fix(expr, point), {}, {}))
-            self._folded[key] = folded
+            for reference in self.references.below(expr):
+                self._resolve(reference, point)
+            folded = self._folded[key] = self.share(fold(self._fix(expr, point), {}, {}))
         return folded
+
+    def _resolve(self, reference: Reference, point: Point) -> None:
+        """Fold what an expression leads to before the expression, however long the chain."""
+        cyclic = self.cyclic_lets if reference.aspect == "value" else self.cyclic_presences
+        definition = self.references.definitions[reference]
+        key = (id(definition), self.projection(definition, point))
+        if reference.name not in cyclic and key not in self._folded:
+            self._folded[key] = self.share(fold(self._fix(definition, point), {}, {}))
 
     def projection(self, node: Expr | Shape, point: Point) -> tuple[Value, ...]:
         """The part of a point that a tree depends on."""
@@ -220,7 +184,9 @@ class Facts:
         if expr.id in point:
             return self._constant(expr.id, point[expr.id]) or expr
         if expr.id in self.signature.lets:
-            definition = None if expr.id in self.cyclic_lets else self._let(expr.id)
+            definition = self.references.definitions.get(Reference("value", expr.id))
+            if expr.id in self.cyclic_lets:
+                return expr
             folded = self.fold(definition, point) if definition is not None else None
             return folded if isinstance(folded, Constant) else expr
         if expr.id in BITS:
@@ -294,3 +260,12 @@ class Facts:
         kind = payload_kind(declared) if isinstance(declared, Param) else None
         adt = self.spec.adts.get(kind.name) if isinstance(kind, AdtKind) else None
         return adt is None or field in adt.constructors[constructor].fields
+
+
+def _named(tree: Expr | Shape) -> Iterator[str]:
+    """The names that a tree reads the value or tests the presence of."""
+    for node in walk(tree):
+        if isinstance(node, Name):
+            yield node.id
+        elif isinstance(node, Present):
+            yield node.name

@@ -9,6 +9,7 @@ cannot be chosen makes the shape unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple, cast
 
 from tileops._core.lang.kinds import DIM, SHAPE
@@ -25,13 +26,17 @@ from tileops._core.lang.nodes import (
     ShapeList,
     Splice,
 )
-from tileops._core.lang.walk import rebuild
+from tileops._core.lang.walk import deepest, rebuild, walk
 from tileops._core.signature.discriminants import Point, is_maybe
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.patterns import matches
 from tileops._core.signature.plan import Value
 from tileops._core.signature.unify import Part
 from tileops._core.spec.model import Declaration, FamilyCase, TypeFamily
+
+MAX_NODES = 5000
+MAX_LEVELS = 150
+"""The size of an expanded shape, in nodes and in levels."""
 
 
 class Choice(NamedTuple):
@@ -54,6 +59,7 @@ class Families:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.families = facts.signature.types
+        self.oversized: set[str] = set()
         self._parts: dict[tuple[int, tuple[Value, ...]], tuple[Part, ...] | None] = {}
         self._bodies: dict[tuple[int, int], tuple[FamilyApplication, Shape]] = {}
         self._subjects: dict[int, tuple[FamilyApplication, tuple[Expr, ...] | None]] = {}
@@ -71,7 +77,10 @@ class Families:
         for application, choice in self.chain(shape, point):
             if not choice.cases:
                 return None
-            shape = self.body(application, choice.cases[0]) or shape
+            inner = self.body(application, choice.cases[0])
+            if inner is None:
+                return None
+            shape = inner
         if isinstance(shape, FamilyApplication):
             return None
         return tuple(part for axis in shape.axes for part in self._fold(axis, point))
@@ -156,7 +165,11 @@ class Families:
             arguments = self._arguments(application, family)
             if case.shape.node is None or arguments is None:
                 return None
-            self._bodies[key] = (application, self._bind_shape(case.shape.node, arguments))
+            body = self._bind_shape(case.shape.node, arguments)
+            if any(islice(walk(body), MAX_NODES, None)) or deepest(body, MAX_LEVELS):
+                self.oversized.add(application.family)
+                return None
+            self._bodies[key] = (application, body)
         return self._bodies[key][1]
 
     def _arguments(

@@ -11,9 +11,9 @@ from tileops._core.lang.nodes import Expr, FamilyApplication
 from tileops._core.lang.printer import to_text
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.coverage import coverage_complaints
-from tileops._core.signature.cycles import cycles
 from tileops._core.signature.findings import Complaint
 from tileops._core.signature.patterns import pattern_fault
+from tileops._core.signature.references import cycles
 from tileops._core.signature.scope import ANY
 from tileops._core.signature.sites import Role, Site
 from tileops._core.spec.model import Declaration, TypeFamily
@@ -29,6 +29,8 @@ def family_complaints(analysis: Analysis) -> Iterator[Complaint]:
         faulty |= {family.name} if found else set()
         yield from found
     yield from coverage_complaints(analysis, faulty)
+    for name in sorted(analysis.families.oversized):
+        yield Complaint(f"signature.types.{name}", 19, "its cases expand beyond all bounds")
 
 
 def _subject_complaints(analysis: Analysis, family: TypeFamily) -> Iterator[Complaint]:

@@ -205,6 +205,9 @@ class Scope:
         expr = node if point is None else self.facts.fold(node, point)
         key = (name, id(expr))
         if key not in self._lets:
+            for below in self.facts.references.below(expr):  # chains may be long
+                if below.aspect == "value" and below.name != name:
+                    self._let_kind(below.name, point)
             self._lets[key] = self.kind(expr, Role.LET, point)
         return self._lets[key]
 

@@ -56,6 +56,7 @@ def _on_branch(analysis: Analysis, site: Site, point: Point) -> Iterator[Complai
         return
     symbols = _Symbols(analysis, point)
     for expr in _expressions(analysis, site, point):
+        symbols.settle(expr)
         for fault in symbols.faults(expr, {}):
             yield Complaint(site.path, 34, fault)
 
@@ -70,7 +71,7 @@ def _expressions(analysis: Analysis, site: Site, point: Point) -> Iterator[Expr]
 
 
 class _Symbols:
-    """What is a symbol at a point: a size that construction does not know.
+    """What is a symbol at a point: a size that construction does not know, and what it gives.
 
     Args:
         analysis: the spec.
@@ -88,17 +89,22 @@ class _Symbols:
             if all(point.get(name, value) == value for name, value in origin.items())
         ]
         sizes = analysis.catalogue.dims | analysis.catalogue.shapes
-        self.sizes = sizes - frozenset.intersection(*known) if known else sizes
+        self.names = set(sizes - frozenset.intersection(*known) if known else sizes)
+
+    def settle(self, expr: Expr) -> None:
+        """Find which of the lets behind an expression are symbols."""
+        facts = self.analysis.facts
+        for reference in facts.references.below(expr):
+            definition = facts.references.definitions[reference]
+            if reference.aspect != "value" or reference.name in facts.cyclic_lets:
+                continue
+            if self.has(facts.fold(definition, self.point), {}):
+                self.names.add(reference.name)
 
     def has(self, node: Node, variables: Mapping[str, bool]) -> bool:
         """Whether the value of an expression, or an item of it, may be a symbol."""
         if isinstance(node, Name):
-            let = self.analysis.facts.signature.lets.get(node.id)
-            if let is None or node.id in self.analysis.facts.cyclic_lets:
-                return variables.get(node.id, node.id in self.sizes)
-            return let.node is not None and self.has(
-                self.analysis.facts.fold(let.node, self.point), {}
-            )
+            return variables.get(node.id, node.id in self.names)
         if isinstance(node, Attribute):
             return False
         if isinstance(node, Each):

@@ -24,12 +24,15 @@ _MISSING = [
     )
     if missing
 ]
-collect_ignore_glob = ["*"] if _MISSING else []
+_NO_ASSEMBLER = shutil.which("nvcc") is None
+collect_ignore_glob = ["*"] if _MISSING else ["test_assembly.py"] if _NO_ASSEMBLER else []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _MISSING:
         terminalreporter.write_line(f"tests/emulation not collected: {'; '.join(_MISSING)}")
+    elif _NO_ASSEMBLER:
+        terminalreporter.write_line("test_assembly.py not collected: there is no nvcc")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -64,7 +67,7 @@ class Hopper:
         """Stands in for a program's compilation."""
         from emulation.emulator import Emulator, lower
 
-        self.lowered.append(lower(program, f"sm_{arch}"))
+        self.lowered.append(lower(program, arch))
         emulator = Emulator(self.lowered[-1], self._folder)
         return lambda *tensors: emulator.run(*tensors, schedule=self.schedule)
 

@@ -6,17 +6,25 @@ device. Nothing here knows what a program computes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import tilelang
 
+os.environ.setdefault("TILELANG_PRINT_ON_COMPILATION", "0")  # a first call prints nothing
+
 GUARDED = {"tl.disable_safe_memory_legalize": True}
 """Settings of a program that guards every access itself.
 
 TileLang's own guards split vector accesses, so such programs switch them off and keep no net.
 """
+
+
+def target(arch: int) -> dict[str, str]:
+    """The target of an architecture, with the instructions that only it has (`sm_90a`)."""
+    return {"kind": "cuda", "arch": f"sm_{arch}a" if arch >= 90 else f"sm_{arch}"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Program:
             self.function,
             out_idx=None,
             execution_backend="tvm_ffi",
-            target={"kind": "cuda", "arch": f"sm_{arch}"},
+            target=target(arch),
             pass_configs=dict(self.settings),
         )
         return compiled

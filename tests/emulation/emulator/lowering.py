@@ -12,7 +12,7 @@ import tilelang
 from tilelang import tvm
 from tvm import tirx
 
-from tileops._programs.program import Program
+from tileops._programs.program import Program, target
 
 _TENSOR_MAP = "__tvm_tensormap_create_tiled"
 _KERNEL = re.compile(
@@ -68,12 +68,12 @@ class Lowered:
         return "tl::wgmma_" in self.source
 
 
-def lower(program: Program, arch: str = "sm_90") -> Lowered:
+def lower(program: Program, arch: int = 90) -> Lowered:
     """Lowers a program; needs no device."""
-    target = tvm.target.Target({"kind": "cuda", "arch": arch})
+    chosen = tvm.target.Target(target(arch))
     settings = dict(program.settings)
-    with tvm.transform.PassContext(opt_level=3, config=settings), target:
-        artifact = tilelang.lower(program.function, target=target)
+    with tvm.transform.PassContext(opt_level=3, config=settings), chosen:
+        artifact = tilelang.lower(program.function, target=chosen)
     parameters = {
         name: tuple(text.strip() for text in arguments.split(","))
         for name, arguments in _KERNEL.findall(artifact.kernel_source)

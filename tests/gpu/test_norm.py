@@ -1,0 +1,118 @@
+"""RMSNorm on the device: accuracy, odd extents, views, memory beyond 2³¹ elements, builds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops.norm import RMSNormFwdOp, reference
+from tileops.norm.kernels import RMSNormOnChipKernel
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+# One rounding to the dtype of a float32 result.
+TOLERANCE = {
+    torch.float32: {"rtol": 1e-5, "atol": 1e-5},
+    torch.float16: {"rtol": 2.0**-10, "atol": 1e-4},
+    torch.bfloat16: {"rtol": 2.0**-7, "atol": 1e-4},
+}
+
+
+def check(op: RMSNormFwdOp, x: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Run the op and compare with float64 arithmetic on the same inputs."""
+    output = op(x, weight)
+    wide = reference.rms_norm(
+        x.double(),
+        None if weight is None else weight.double(),
+        normalized_shape=op.normalized_shape,
+        eps=op.eps,
+    )
+    assert output.dtype == x.dtype
+    assert output.is_contiguous()
+    torch.testing.assert_close(output.double(), wide, **TOLERANCE[x.dtype])
+    return output
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 128, 1000, 1001, 2052, 4096, 16384, 1 << 15])
+def test_rows_on_chip_are_accurate(draw, serving, n, dtype):
+    op = RMSNormFwdOp([n], 1e-6)
+    weight = draw(n, dtype=dtype)
+    for rows in (1, 3, 257):
+        check(op, draw(rows, n, dtype=dtype), weight)
+    check(op, draw(5, n, dtype=dtype))
+    assert serving(op, "rms_norm") == {"RMSNormOnChipKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [(1 << 15) + 8, (1 << 15) + 1, 131072])
+def test_streamed_rows_are_accurate(draw, serving, n, dtype):
+    op = RMSNormFwdOp([n], 1e-6)
+    check(op, draw(3, n, dtype=dtype), draw(n, dtype=dtype))
+    check(op, draw(7, n, dtype=dtype))
+    assert serving(op, "rms_norm") == {"RMSNormStreamingKernel"}
+
+
+def test_several_axes_are_normalised(draw):
+    op = RMSNormFwdOp([4, 32])
+    check(op, draw(2, 3, 4, 32, dtype=torch.bfloat16), draw(4, 32, dtype=torch.bfloat16))
+
+
+def test_views_are_read_as_they_are(draw):
+    op = RMSNormFwdOp([128], 1e-6)
+    base, weight = draw(40, 512, dtype=torch.float16), draw(256, dtype=torch.float16)
+    check(op, base[::3, 128:256], weight[::2])
+    check(op, base.T[:128].T, weight[:128])
+    check(op, base.flatten()[1 : 1 + 3 * 128].view(3, 128), weight[3:131])
+
+
+def test_an_empty_call_runs_nothing(draw, programs):
+    op = RMSNormFwdOp([4096])
+    assert op(draw(0, 4096)).shape == (0, 4096)
+    assert not op.built_entries("rms_norm")
+    assert not programs
+
+
+def test_special_values_stay_in_their_row(draw):
+    op = RMSNormFwdOp([4096])
+    x = draw(3, 4096)
+    x[1, 17] = torch.nan
+    y = op(x)
+    assert y[1].isnan().all()
+    assert y[[0, 2]].isfinite().all()
+    assert (op(torch.zeros(2, 4096, device="cuda")) == 0).all()
+
+
+def test_offsets_beyond_31_bits_are_reached():
+    n = 4096
+    rows = (1 << 31) // n + 3
+    x = torch.ones(rows, n, dtype=torch.bfloat16, device="cuda")
+    x[-1] = 4.0
+    x[-1, 0] = 0.0
+    y = RMSNormFwdOp([n])(x)
+    assert (y[:-1] == 1).all()
+    assert y[-1, 0] == 0
+    assert (y[-1, 1:] == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_500_row_counts_make_one_entry_and_one_program(draw, programs, dtype):
+    op = RMSNormFwdOp([1024], 1e-6)
+    weight = draw(1024, dtype=dtype)
+    x = draw(500, 1024, dtype=dtype)
+    whole = op(x, weight)
+    for rows in range(1, 501):
+        assert torch.equal(op(x[:rows], weight), whole[:rows])
+    assert len(op.built_entries("rms_norm")) == 1
+    assert len(programs) == 1
+
+
+def test_tuning_changes_no_result(draw, monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    op = RMSNormFwdOp([4096], 1e-6)
+    x, weight = draw(512, 4096, dtype=torch.bfloat16), draw(4096, dtype=torch.bfloat16)
+    op.request_tune()
+    check(op, x, weight)
+    (kernel,) = op.iter_kernels()
+    assert isinstance(kernel, RMSNormOnChipKernel)
+    assert kernel.config in kernel.autotune_configs
+    check(op, x, weight)

@@ -102,10 +102,6 @@ class Names:
         """The construction-time tensors, in order."""
         return tuple(p for p in self.signature.params.values() if isinstance(p, TensorInput))
 
-    def is_tensor(self, name: str) -> bool:
-        """Whether `name` is an input or a construction-time tensor."""
-        return name in self.signature.inputs or any(name == held.name for held in self.held())
-
     def sites(self, phase: str) -> Iterator[tuple[int, Solving]]:
         """The steps of a phase that give names their values, with their numbers."""
         steps = self.plan.construction if phase == "construction" else self.plan.call

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tileops._core.codegen.analysis import may_fail
 from tileops._core.codegen.context import Context
 from tileops._core.codegen.names import spell
+from tileops._core.codegen.writer import identifier
 from tileops._core.lang.nodes import Expr
 from tileops._core.lang.reads import reads
 from tileops._core.signature.plan import Discriminant, EffectCase, Formula, Guard
@@ -43,13 +44,14 @@ def _read(context: Context, guards: Iterable[Guard]) -> list[Discriminant]:
 
 def _source(context: Context, found: Discriminant) -> str:
     """A discriminant, from the instance and the presences."""
+    attribute = f"op.{identifier(found.name)}"
     if found.source == "held":
-        return f"op.{found.name} is not None"
+        return f"{attribute} is not None"
     if found.source != "param":
         return f"presence[{found.name!r}]"
     if context.names.adt(found.name) is not None:
-        return f"op.{found.name}"
-    return f"{context.helper('literal')}(op.{found.name})"
+        return attribute
+    return f"{context.helper('literal')}({attribute})"
 
 
 def write_result_check(context: Context) -> None:
@@ -72,7 +74,8 @@ def write_result_check(context: Context) -> None:
         writer.line(f"{target} = {context.helper('returned')}(faults, record, result)")
         for output in outputs.values():
             _write_output_check(context, output)
-        tensors = ", ".join(f"{tensor.name!r}: op.{tensor.name}" for tensor in context.names.held())
+        held = [identifier(tensor.name) for tensor in context.names.held()]
+        tensors = ", ".join(f"{name!r}: op.{name}" for name in held)
         returned = ", ".join(f"{name!r}: {spell('value', name)}" for name in outputs)
         parts = ["faults", "record", f"{{{returned}}}", "tensors", f"{{{tensors}}}"]
         writer.items(f"{context.helper('check_storages')}(", parts, ")")

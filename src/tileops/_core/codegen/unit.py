@@ -13,7 +13,7 @@ from tileops._core.codegen.construction import write_construction
 from tileops._core.codegen.context import Context, Phase
 from tileops._core.codegen.loading import compile_source
 from tileops._core.codegen.outcome import write_effects, write_result_check, write_roofline
-from tileops._core.codegen.writer import SourceWriter
+from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import Plan
 
 _NAMES = "tileops._core.runtime.names"
@@ -40,18 +40,18 @@ def generate(plan: Plan) -> str:
 
 def _head(plan: Plan, helpers: set[str]) -> str:
     writer = SourceWriter()
-    writer.line(f'"""Checks of {plan.spec.name}, generated from its spec."""')
+    writer.line(f'"""Checks of {identifier(plan.spec.name)}, generated from its spec."""')
     writer.line()
     writer.line("from __future__ import annotations")
     writer.line()
     writer.line("from collections.abc import Mapping")
     writer.line("from typing import Any")
     writer.line()
-    with_tensor = sorted(
+    ordered = sorted(
         helpers, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
     )
     writer.line(f"from {_NAMES} import (")
-    for name in with_tensor:
+    for name in ordered:
         writer.line(f"    {name},")
     writer.line(")")
     return writer.text()

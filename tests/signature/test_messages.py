@@ -205,3 +205,51 @@ def test_no_message_mentions_generated_code(row_scale):
         row_scale.check(x=half(64, 7))
     text = str(caught.value)
     assert not any(word in text for word in ("size_x", "dim_C", "<tileops", "faults"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "given", "fault"),
+    [
+        ("present(scale)", ["scale"], "bias was not passed but scale was"),
+        ("present(scale)", ["bias"], "bias was passed (shape (64,)) but scale was not"),
+        (
+            "not present(scale)",
+            ["scale", "bias"],
+            "bias was passed (shape (64,)) but scale was too",
+        ),
+        ("not present(scale)", [], "bias was not passed but scale was not either"),
+        ("mode == 'on'", ["bias"], "bias was passed (shape (64,)) but mode='off'"),
+        ("mode == 'off'", [], "bias was not passed but mode='off'"),
+        (
+            "present(scale) and mode == 'on'",
+            ["scale", "bias"],
+            "bias was passed (shape (64,)) but scale was too, mode='off'",
+        ),
+    ],
+)
+def test_presence_conditions_of_every_form(op_for, first_line, condition, given, fault):
+    params = "    params: {mode: {type: \"'on' | 'off'\"}}\n    inputs:"
+    text = GATE.replace("present(scale)", condition).replace("    inputs:", params)
+    op = op_for(text, mode="off")
+    tensors = {name: torch.empty(64) for name in ("x", *given)}
+    found = first_line(lambda: op.check(**tensors))
+    assert found == f'GateFwdOp (call): inputs.bias.optional "{condition}": {fault}'
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "facts"),
+    [
+        ("present(lo)", ["hi"], "lo is absent"),
+        ("not present(lo)", ["lo"], "lo is present"),
+        ("present(lo) or not present(hi)", ["hi"], "lo is absent, hi is present"),
+        ("not present(lo) or not present(hi)", ["lo", "hi"], "lo and hi are both present"),
+        ("present(lo) or present(hi) or present(mid)", [], "lo, hi and mid are all absent"),
+    ],
+)
+def test_restrictions_of_every_form(op_for, first_line, rule, given, facts):
+    middle = 'mid: {dtype: T, shape: "[N]", optional: true}\n    outputs'
+    text = CLIP_ROWS.replace("present(lo) or present(hi)", rule).replace("outputs", middle)
+    op = op_for(text.replace("    mid", "      mid"))
+    tensors = {name: torch.empty(4) for name in ("x", *given)}
+    found = first_line(lambda: op.check(**tensors))
+    assert found == f'ClipRowsFwdOp (call): shape_rules[0] "{rule}" does not hold: {facts}'

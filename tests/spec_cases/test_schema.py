@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,12 @@ def test_dtypes_of_combinations_are_the_registered_ones() -> None:
         assert VALIDATOR.is_valid({"AFwdOp": spec})
     spec["signature"]["dtype_combos"] = [{"T": "float17"}]
     assert not VALIDATOR.is_valid({"AFwdOp": spec})
+
+
+def test_the_editor_settings_cover_every_spec_file() -> None:
+    root = HERE.parents[1]
+    settings = json.loads((root / ".vscode" / "settings.json").read_text(encoding="utf-8"))
+    [(schema, globs)] = settings["yaml.schemas"].items()
+    assert json.loads((root / schema).read_text(encoding="utf-8")) == json_schema()
+    covered = {path for pattern in globs for path in root.glob(pattern)}
+    assert set(TREE) <= covered

@@ -7,7 +7,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+import torch
 
+from tileops._core import devices
 from tileops._core.targets import loading, registry
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,6 +27,13 @@ def empty_registry(monkeypatch):
     yield registry
     saved.version = registry.current.version + 1
     registry.current = saved
+
+
+@pytest.fixture(autouse=True)
+def no_accelerator(monkeypatch):
+    """These tests are about a process without one, wherever they run."""
+    monkeypatch.setattr(devices, "_known_accelerator", None)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
 
 
 @pytest.fixture

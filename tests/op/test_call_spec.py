@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import enum
-from dataclasses import dataclass
+import pickle
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -176,3 +178,96 @@ def test_admitted_field_values(value):
 )
 def test_other_field_values_are_named_with_their_type(value, kind):
     assert unkeyable_field(AnyCall(value)) == ("value", kind)
+
+
+@dataclass(frozen=True)
+class MixedCall(CallSpec):
+    a: int
+    b: str = "b"
+    label: str = field(default="", compare=False)
+    c: float = field(default=1.0, kw_only=True)
+
+
+@dataclass(frozen=True)
+class DerivedCall(MixedCall):
+    d: int = 0
+
+
+@dataclass(frozen=True)
+class CheckedCall(CallSpec):
+    n: int
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.n < 0:
+            raise ValueError("n is negative")
+
+
+@dataclass(frozen=True)
+class ListedCall(CallSpec):
+    items: tuple = field(default_factory=tuple)
+
+
+class BareCall(MixedCall):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("cls", "one", "other"),
+    [
+        (MixedCall, {"a": 1}, {"a": 1, "c": 2.0}),
+        (DerivedCall, {"a": 1, "d": 3}, {"a": 1, "d": 4}),
+        (CheckedCall, {"n": 1}, {"n": 2}),
+        (ListedCall, {}, {"items": (1,)}),
+        (BareCall, {"a": 1}, {"a": 2}),
+    ],
+)
+def test_values_made_early_and_late_are_alike(cls, one, other):
+    values = [cls(**one, device="cpu") for _ in range(3)]
+    assert len(set(values)) == 1
+    assert values[0] == values[2]
+    assert values[0] != cls(**other, device="cpu")
+    assert values[0] != cls(**one)
+    assert values[0] != cls(**one, device="cpu", arch=90)
+    assert cls(**one, arch=90) == cls(**one, arch=90)
+    for way in (copy.copy, copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))):
+        assert way(values[0]) == values[0]
+        assert hash(way(values[2])) == hash(values[2])
+    assert values[2].on_device(None) == cls(**one)
+    assert cls(**one, arch=90).on_device("cpu") == cls(**one, arch=90, device="cpu")
+
+
+def test_fields_left_out_of_comparison_do_not_count():
+    MixedCall(0)
+    assert MixedCall(1, label="x") == MixedCall(1, label="y")
+    assert MixedCall(1).label == ""
+
+
+def test_values_of_different_classes_differ():
+    MixedCall(0), DerivedCall(0)
+    assert MixedCall(1) != DerivedCall(1)
+    assert MixedCall(1) != 1
+
+
+def test_constructor_says_what_is_missing():
+    MixedCall(0)
+    with pytest.raises(TypeError, match=r"MixedCall.__init__\(\) missing 1 required .*'a'"):
+        MixedCall()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'e'"):
+        MixedCall(1, e=2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MixedCall(1).a = 2
+
+
+def test_checks_of_a_class_run_each_time():
+    CheckedCall(1)
+    with pytest.raises(ValueError, match="n is negative"):
+        CheckedCall(-1)
+
+
+def test_slots_are_refused():
+    with pytest.raises(TypeError, match="SlotCall: the fields of a call spec are no slots"):
+
+        @dataclass(frozen=True, slots=True)
+        class SlotCall(CallSpec):
+            n: int

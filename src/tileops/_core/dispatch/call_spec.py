@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from tileops._core.devices import normal_form
 from tileops._core.dispatch.facts import DeviceFacts, device_facts
+from tileops._core.dispatch.lean import is_plain, lean_methods
 
 Self = TypeVar("Self", bound="CallSpec")
 
@@ -57,19 +58,20 @@ class CallSpec:
     calibration: str | None = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
     smem_budget: int = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
     _stated: tuple[tuple[str, Any], ...] = field(default=(), init=False, repr=False)
+    _own_fields: ClassVar[tuple[Field[Any], ...]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__slots__" in cls.__dict__:
+            raise TypeError(f"{cls.__name__}: the fields of a call spec are no slots")
 
     def __post_init__(self) -> None:
         values = self.__dict__
         if values["device"] is not None:
             values["device"] = normal_form(values["device"])
-        stated = []
-        for name in FACTS:
-            if values[name] is _UNSTATED:
-                del values[name]
-            else:
-                stated.append((name, values[name]))
-        if stated:
-            values["_stated"] = tuple(stated)
+        values["_key"] = tuple(values[item.name] for item in _compared(type(self)))
+        _state(values, tuple(values.pop(name) for name in FACTS))
+        _specialise(type(self))
 
     def __getattr__(self, name: str) -> Any:
         """Read an unstated fact, and keep it on this call spec."""
@@ -93,6 +95,8 @@ class CallSpec:
             if name not in FACTS or name in stated
         }
         values["device"] = None if device is None else normal_form(device)
+        key: tuple[Any, ...] = tuple(values[item.name] for item in _compared(type(self)))
+        values["_key"] = (*key, self._stated) if self._stated else key
         copy.__dict__.update(values)
         return copy
 
@@ -105,6 +109,36 @@ class CallSpec:
             if self.__dict__[item.name] != item.default
         ]
         return ", ".join(f"{name}={value!r}" for name, value in (*shown, *self._stated))
+
+
+def _compared(cls: type[CallSpec]) -> list[Field[Any]]:
+    """The fields that equality covers beside the stated facts."""
+    return [item for item in fields(cls) if item.compare and item.name != "_stated"]
+
+
+def _state(values: dict[str, Any], facts: tuple[Any, ...]) -> None:
+    """Keep the facts that were stated; the others are left to be read."""
+    stated = tuple(
+        (name, value) for name, value in zip(FACTS, facts, strict=True) if value is not _UNSTATED
+    )
+    if stated:
+        values.update(stated)
+        values["_stated"] = stated
+        values["_key"] = (*values["_key"], stated)
+
+
+def _specialise(cls: type[CallSpec]) -> None:
+    """Replace a class's methods, once, by printed ones where it only adds fields."""
+    if "_own_fields" in cls.__dict__:
+        return
+    base = {item.name for item in fields(CallSpec)}
+    own = cls._own_fields = tuple(item for item in fields(cls) if item.name not in base)
+    adds_only = cls.__post_init__ is CallSpec.__post_init__ and "__init__" in cls.__dict__
+    if adds_only and is_plain(own):
+        known = {"_unstated": _UNSTATED, "_normal_form": normal_form, "_state": _state}
+        for method in lean_methods(cls.__name__, own, FACTS, known):
+            method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+            setattr(cls, method.__name__, method)
 
 
 for _name in FACTS:

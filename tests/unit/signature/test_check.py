@@ -205,6 +205,10 @@ CASES = {
         {"YT": '"T if flip else float32"'},
         [("outputs.y.dtype", 17, "T if flip else float32 is not a dtype expression")],
     ),
+    "a dtype from a let": (
+        {"YT": "q", "MORE": 'let: {q: "coalesce_dtype(out_dtype, T)"}'},
+        [("outputs.y.dtype", 17, "q is a let, and a dtype expression reads no lets")],
+    ),
     "a dtype that may be absent": (
         {"YT": "out_dtype"},
         [("outputs.y.dtype", 17, "out_dtype may be absent; use coalesce_dtype(out_dtype, …)")],

@@ -49,7 +49,8 @@ def _leaf(expr: Expr, position: Position) -> Kind:
         raise KindFault(14, f"{expr.id} is not declared", expr.span)
     payload = kind.inner if isinstance(kind, MaybeKind) else kind
     if kind is None or not isinstance(payload, DTypeKind | UnknownKind):
-        raise KindFault(17, f"{expr.id} is {kind or 'no dtype'}, not a dtype", expr.span)
+        reason = position.barred(expr.id) or f"{expr.id} is {kind or 'no dtype'}, not a dtype"
+        raise KindFault(17, reason, expr.span)
     return kind
 
 

@@ -80,7 +80,11 @@ class CheckParam:
 
 @dataclass(frozen=True)
 class CheckHeld:
-    """A construction-time tensor: given or absent as declared, a tensor, contiguous, on the CPU."""
+    """A construction-time tensor: given or absent as declared, a tensor, contiguous, on the CPU.
+
+    `condition` says when it must be given, over discriminants only; None for a literal
+    `optional`.
+    """
 
     guard: Guard
     tensor: TensorInput
@@ -89,7 +93,7 @@ class CheckHeld:
 
 @dataclass(frozen=True)
 class CheckPassed:
-    """A call-time tensor: given or absent as declared, and a tensor."""
+    """A call-time tensor: given or absent as declared, and a tensor; `condition` as above."""
 
     guard: Guard
     tensor: TensorInput
@@ -289,7 +293,7 @@ class EffectCase:
 
 @dataclass(frozen=True)
 class Formula:
-    """A folded roofline expression on the branches of `guard`."""
+    """A roofline expression: as written where every branch can run it, else folded."""
 
     guard: Guard
     expr: Expr

@@ -158,6 +158,8 @@ class Scope:
         param = signature.params.get(name)
         if isinstance(param, Param):
             return self._barred_param(name, param, role)
+        if name in signature.lets and role is Role.DTYPE:
+            return f"{name} is a let, and a dtype expression reads no lets"
         if name in signature.types:
             return f"{name} is a type family, which only a shape applies"
         if name in self._tensors and name != OUT:

@@ -108,13 +108,12 @@ def test_record_is_frozen_and_takes_stages_once(ragged):
     with pytest.raises(TypeError):
         record.indices["N"] = 3
     assert dict(record.stages) == {}
-    record.file_stages({"gate": (record,), "up": ()}, "acme")
+    record.file_stages({"gate": (record,), "up": ()})
     assert record.stages["gate"] == (record,)
     with pytest.raises(RuntimeError, match="set once"):
         record.file_stages({})
-    assert record.stage_calls("gate") == (record,)
-    with pytest.raises(RuntimeError, match="stage up recorded no call; the op was served by acme"):
-        record.stage_calls("up")
+    other = record.with_stages({})
+    assert (other.facts, dict(other.stages)) == (record.facts, {})
 
 
 def test_contents_are_read_late_and_only_where_there_are_any(ragged):

@@ -197,7 +197,7 @@ class Calls(Serving):
     def _record(self, record: SignatureCall, reports: list[Report]) -> None:
         """Finish the record, leave the stack, keep the record and report it to the call above."""
         if reports or self.delegate_types:
-            record.file_stages(self._filed(reports), self._serving_target)
+            record.file_stages(self._filed(reports))
         frames = _stack.frames
         frames.pop()
         self._last_call = record

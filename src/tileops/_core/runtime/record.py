@@ -129,12 +129,11 @@ class SignatureCall:
         metadata: the passed tensors whose contents a formula may ask for, absent ones as None.
     """
 
-    __slots__ = ("__weakref__", "_metadata", "_serving_target", "_stages", "facts")
+    __slots__ = ("__weakref__", "_metadata", "_stages", "facts")
 
     facts: CallFacts
     _metadata: Mapping[str, torch.Tensor | None]
     _stages: Mapping[str, tuple[SignatureCall, ...]] | None
-    _serving_target: str | None
 
     def __init__(
         self, facts: CallFacts, metadata: Mapping[str, torch.Tensor | None] = _NOTHING
@@ -143,7 +142,6 @@ class SignatureCall:
         set_field("facts", facts)
         set_field("_metadata", metadata)
         set_field("_stages", None)
-        set_field("_serving_target", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a record is frozen: {name} cannot be set")
@@ -202,16 +200,11 @@ class SignatureCall:
         """The records of sub-ops by stage; empty until the call completes."""
         return _NOTHING if self._stages is None else self._stages
 
-    def file_stages(
-        self,
-        stages: Mapping[str, tuple[SignatureCall, ...]],
-        serving_target: str | None = None,
-    ) -> None:
+    def file_stages(self, stages: Mapping[str, tuple[SignatureCall, ...]]) -> None:
         """Set `stages`, once, before anyone else sees the record.
 
         Args:
             stages: the records of sub-op calls by stage, every declared stage present.
-            serving_target: what served the call.
 
         Raises:
             RuntimeError: they are set already.
@@ -219,19 +212,6 @@ class SignatureCall:
         if self._stages is not None:
             raise RuntimeError("the stages of a record are set once")
         super().__setattr__("_stages", MappingProxyType(dict(stages)))
-        super().__setattr__("_serving_target", serving_target)
-
-    def stage_calls(self, stage: str) -> tuple[SignatureCall, ...]:
-        """The records of a stage, for a formula that needs at least one.
-
-        Raises:
-            RuntimeError: the stage ran nothing, as when one kernel served the whole op.
-        """
-        calls = self.stages.get(stage, ())
-        if not calls:
-            by = self._serving_target or "no target"
-            raise RuntimeError(f"stage {stage} recorded no call; the op was served by {by}")
-        return calls
 
     def with_stages(self, stages: Mapping[str, tuple[SignatureCall, ...]]) -> SignatureCall:
         """A record of the same call with other stages."""

@@ -10,9 +10,7 @@ import pytest
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Fresh memory holds NaN (or the largest integer), so that what is not written shows."""
-    import torch
+    from tileops.testing.memory import poisoned
 
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    yield
-    torch.use_deterministic_algorithms(False)
+    with poisoned():
+        yield

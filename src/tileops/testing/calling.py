@@ -9,13 +9,14 @@ from typing import Any
 from zlib import crc32
 
 import torch
-from drawing import DrawnCall
 from torch import Tensor
 
-import tileops
+from tileops import Op
 from tileops._core.lang.kinds import DTypeKind, MaybeKind
 from tileops._core.spec.model import OpSpec, Param
 from tileops._core.spec.registry import lookup
+from tileops._core.validate.code import find_class
+from tileops.testing.drawing import DrawnCall
 
 TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
 """Absolute and relative tolerance by the result's dtype; float8 inputs widen it to 6e-2."""
@@ -30,9 +31,10 @@ def spec_of(op: str) -> OpSpec:
     return spec
 
 
-def class_of(op: str) -> type[tileops.Op]:
+def class_of(op: str) -> type[Any]:
     """The class of an op."""
-    found: type[tileops.Op] = getattr(tileops.ops, op)
+    found = find_class(spec_of(op))
+    assert isinstance(found, type), found
     return found
 
 
@@ -42,9 +44,10 @@ def reference_name(op: str) -> str:
     return "_".join(word.lower() for word in words if word != "Fwd")
 
 
-def construct(call: DrawnCall) -> tileops.Op:
+def construct(call: DrawnCall) -> Op:
     """An instance with the call's parameters."""
-    return class_of(call.op)(**parameters(call))
+    made: Op = class_of(call.op)(**parameters(call))
+    return made
 
 
 def parameters(call: DrawnCall) -> dict[str, Any]:
@@ -98,7 +101,8 @@ def results(value: Any) -> tuple[Tensor | None, ...]:
 def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
     """What the op's reference makes of copies of the inputs."""
     spec = spec_of(call.op)
-    module = importlib.import_module(f"tileops.{spec.family}.reference")
+    assert spec.home is not None, f"{call.op} is registered by running code, it has no reference"
+    module = importlib.import_module(f"{spec.home}.reference")
     ordered = [given[name].clone() if name in given else None for name in spec.signature.inputs]
     return results(getattr(module, reference_name(call.op))(*ordered, **parameters(call)))
 
@@ -115,7 +119,7 @@ def assert_close(call: DrawnCall, actual: Any, wanted: Any) -> None:
         assert found is not None, f"{call}: {name}"
         assert (tuple(found.shape), found.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
         bound = 6e-2 if float8 else TOLERANCE.get(drawn.dtype, 0.0)
-        torch.testing.assert_close(
-            found, reference, rtol=bound, atol=bound, equal_nan=True,
-            msg=lambda text, name=name: f"{call}: {name}: {text}",
-        )  # fmt: skip
+        try:
+            torch.testing.assert_close(found, reference, rtol=bound, atol=bound, equal_nan=True)
+        except AssertionError as error:
+            raise AssertionError(f"{call}: {name}: {error}") from None

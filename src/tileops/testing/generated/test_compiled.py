@@ -6,9 +6,18 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 import torch
-from calling import assert_close, class_of, construct, expected, inputs, results, spec_of
-from drawing import DrawnCall, drawn
 from torch import Tensor
+
+from tileops.testing.calling import (
+    assert_close,
+    class_of,
+    construct,
+    expected,
+    inputs,
+    results,
+    spec_of,
+)
+from tileops.testing.drawing import DrawnCall, drawn
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +46,7 @@ class Nodes:
         return graph
 
 
-def test_operators_exist_exactly_where_tensors_come_in(op):
+def test_operators_exist_exactly_where_tensors_come_in(op: str) -> None:
     spec, names = spec_of(op), class_of(op).compile_op_names
     assert bool(names) == (bool(spec.signature.inputs) and spec.composition is None)
     for name in names:
@@ -45,7 +54,7 @@ def test_operators_exist_exactly_where_tensors_come_in(op):
         assert hasattr(getattr(torch.ops, namespace), operator)
 
 
-def test_the_graph_holds_the_operator_alone(op):
+def test_the_graph_holds_the_operator_alone(op: str) -> None:
     for call in branches(op):
         if not class_of(op).compile_op_names:
             continue
@@ -56,7 +65,7 @@ def test_the_graph_holds_the_operator_alone(op):
         assert own.issuperset(nodes.names)
 
 
-def test_cold_compilation_gives_the_same(op):
+def test_cold_compilation_gives_the_same(op: str) -> None:
     for call in branches(op):
         if not class_of(op).compile_op_names:
             continue
@@ -75,7 +84,7 @@ def positive(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: t.abs() if t.is_floating_point() else t for name, t in given.items()}
 
 
-def test_operators_pass_opcheck(op):
+def test_operators_pass_opcheck(op: str) -> None:
     for call in branches(op):
         if not class_of(op).compile_op_names:
             continue

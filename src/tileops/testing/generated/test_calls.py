@@ -8,14 +8,23 @@ from math import prod
 
 import pytest
 import torch
-from calling import assert_close, construct, expected, inputs, parameters, results, spec_of
-from drawing import DrawnCall, drawn, drawn_empty
 from torch import Tensor
 
+from tileops import Op
 from tileops._core.lang.dtypes import BITS
+from tileops.testing.calling import (
+    assert_close,
+    construct,
+    expected,
+    inputs,
+    parameters,
+    results,
+    spec_of,
+)
+from tileops.testing.drawing import DrawnCall, drawn, drawn_empty
 
 
-def entries(op) -> list[object]:
+def entries(op: Op) -> list[object]:
     """Everything that an op has built."""
     return [entry for interface in op.interfaces for entry in op.built_entries(interface).values()]
 
@@ -25,27 +34,34 @@ def bits(tensor: Tensor) -> Tensor:
     return tensor.reshape(-1).view(torch.uint8)
 
 
-def test_some_call_is_drawn(op):
+def same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether two results are equal, or both absent; NaN equals NaN."""
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
+def test_some_call_is_drawn(op: str) -> None:
     assert drawn(op)
 
 
-def test_values_equal_the_reference(op):
+def test_values_equal_the_reference(op: str) -> None:
     for call in drawn(op):
         given = inputs(call)
         wanted = expected(call, given)
         assert_close(call, construct(call)(**given), wanted)
 
 
-def test_positional_and_named_arguments_agree(op):
+def test_positional_and_named_arguments_agree(op: str) -> None:
     call = drawn(op)[0]
     instance, given = construct(call), inputs(call)
     ordered = [given.get(name) for name in spec_of(op).signature.inputs]
     by_position = results(instance(*copy.deepcopy(ordered)))
     for first, second in zip(by_position, results(instance(**given)), strict=True):
-        assert first is second is None or torch.equal(first.nan_to_num(), second.nan_to_num())
+        assert same(first, second)
 
 
-def test_only_written_inputs_change(op):
+def test_only_written_inputs_change(op: str) -> None:
     for call in drawn(op):
         given = inputs(call)
         before = {name: tensor.clone() for name, tensor in given.items()}
@@ -58,7 +74,7 @@ def test_only_written_inputs_change(op):
             assert torch.equal(bits(given[name]), bits(before[name])), f"{call}: {name} changed"
 
 
-def test_results_are_the_callers_tensors_exactly_where_declared(op):
+def test_results_are_the_callers_tensors_exactly_where_declared(op: str) -> None:
     for call in drawn(op):
         given = inputs(call)
         returned = results(construct(call)(**given))
@@ -83,7 +99,7 @@ def transposed(tensor: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("layout", [interleaved, transposed])
-def test_strides_do_not_matter(op, layout: Callable[[Tensor], Tensor]):
+def test_strides_do_not_matter(op: str, layout: Callable[[Tensor], Tensor]) -> None:
     for call in drawn(op):
         given = inputs(call)
         wanted = expected(call, given)
@@ -92,7 +108,7 @@ def test_strides_do_not_matter(op, layout: Callable[[Tensor], Tensor]):
         assert_close(call, construct(call)(**views), wanted)
 
 
-def test_expanded_inputs_are_read(op):
+def test_expanded_inputs_are_read(op: str) -> None:
     for call in drawn(op)[:4]:
         given = inputs(call)
         for name, tensor in given.items():
@@ -105,7 +121,7 @@ def test_expanded_inputs_are_read(op):
                 assert_close(call, construct(call)(**{**given, name: flat}), wanted)
 
 
-def test_nothing_runs_where_everything_written_is_empty(op):
+def test_nothing_runs_where_everything_written_is_empty(op: str) -> None:
     for call in drawn_empty(op):
         given = inputs(call)
         writes = [call.tensors[name] for name in call.written] + list(call.outputs.values())
@@ -119,7 +135,7 @@ def test_nothing_runs_where_everything_written_is_empty(op):
             assert_close(call, returned, expected(call, given))
 
 
-def test_meta_tensors_give_shapes_and_build_nothing(op):
+def test_meta_tensors_give_shapes_and_build_nothing(op: str) -> None:
     for call in drawn(op):
         if not call.tensors:
             continue
@@ -149,8 +165,10 @@ def traffic(call: DrawnCall) -> int:
     return total
 
 
-def test_roofline_counts_each_tensor_once(op):
-    exact = spec_of(op).roofline.func is None and spec_of(op).roofline.bytes is None
+def test_roofline_counts_each_tensor_once(op: str) -> None:
+    roofline = spec_of(op).roofline
+    assert roofline is not None
+    exact = roofline.func is None and roofline.bytes is None
     for call in drawn(op):
         instance = construct(call)
         instance(**inputs(call))
@@ -161,16 +179,16 @@ def test_roofline_counts_each_tensor_once(op):
         assert instance.roof_key().partition(".")[0] in {"cuda_core", "tensor_core"}
 
 
-def test_a_copy_of_the_instance_gives_the_same(op):
+def test_a_copy_of_the_instance_gives_the_same(op: str) -> None:
     call = drawn(op)[0]
     instance = construct(call)
     twin = copy.deepcopy(instance)
     first, second = results(instance(**inputs(call))), results(twin(**inputs(call)))
     for one, other in zip(first, second, strict=True):
-        assert one is other is None or torch.equal(one.nan_to_num(), other.nan_to_num())
+        assert same(one, other)
 
 
-def test_parameters_are_kept_as_given(op):
+def test_parameters_are_kept_as_given(op: str) -> None:
     for call in drawn(op):
         instance = construct(call)
         for name, value in parameters(call).items():

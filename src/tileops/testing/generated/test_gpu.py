@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from calling import assert_close, class_of, expected, inputs, parameters, results
-from drawing import DrawnCall, drawn
+from torch import Tensor
+
+from tileops import Op
+from tileops.testing.calling import assert_close, class_of, expected, inputs, parameters, results
+from tileops.testing.drawing import DrawnCall, drawn
 
 pytestmark = pytest.mark.gpu
 
@@ -19,7 +22,7 @@ def _warns_of_waiting() -> Iterator[None]:
     torch.cuda.set_sync_debug_mode("default")
 
 
-def on_gpu(call: DrawnCall):
+def on_gpu(call: DrawnCall) -> tuple[Op, dict[str, Tensor]]:
     """An instance, and the inputs of a call on the device."""
     params = parameters(call)
     if "device" in params:
@@ -27,7 +30,7 @@ def on_gpu(call: DrawnCall):
     return class_of(call.op)(**params), {n: t.cuda() for n, t in inputs(call).items()}
 
 
-def test_values_on_the_gpu_equal_the_reference(op):
+def test_values_on_the_gpu_equal_the_reference(op: str) -> None:
     for call in drawn(op):
         instance, given = on_gpu(call)
         wanted = expected(call, inputs(call))
@@ -35,7 +38,7 @@ def test_values_on_the_gpu_equal_the_reference(op):
         assert_close(call, returned, wanted)
 
 
-def test_a_warm_call_does_not_wait_for_the_gpu(op):
+def test_a_warm_call_does_not_wait_for_the_gpu(op: str) -> None:
     for call in drawn(op):
         if call.params.get("validate_inputs"):
             continue  # the one parameter that asks for a wait

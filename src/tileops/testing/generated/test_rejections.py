@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from calling import class_of, construct, inputs, parameters, spec_of
-from drawing import drawn
 
 from tileops._core.spec.model import TensorInput
 from tileops.errors import SignatureError, SignatureTypeError
+from tileops.testing.calling import class_of, construct, inputs, parameters, spec_of
+from tileops.testing.drawing import drawn
 
 
 class Stranger:
@@ -20,7 +20,7 @@ def foreign_dtype(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros(tensor.shape, dtype=torch.complex128)
 
 
-def test_a_foreign_dtype_is_refused_by_name(op):
+def test_a_foreign_dtype_is_refused_by_name(op: str) -> None:
     call = drawn(op)[0]
     for name, tensor in inputs(call).items():
         with pytest.raises(SignatureError) as raised:
@@ -29,7 +29,7 @@ def test_a_foreign_dtype_is_refused_by_name(op):
         assert (raised.value.op, raised.value.phase) == (op, "call")
 
 
-def test_a_missing_tensor_is_refused_by_name(op):
+def test_a_missing_tensor_is_refused_by_name(op: str) -> None:
     call = drawn(op)[-1]
     for name, tensor in spec_of(op).signature.inputs.items():
         if name not in call.tensors or tensor.optional is True:
@@ -41,7 +41,7 @@ def test_a_missing_tensor_is_refused_by_name(op):
             assert raised.value.phase == "call"
 
 
-def test_a_surplus_argument_is_refused(op):
+def test_a_surplus_argument_is_refused(op: str) -> None:
     call = drawn(op)[0]
     names = list(spec_of(op).signature.inputs)
     ordered = [inputs(call).get(name) for name in names]
@@ -51,14 +51,14 @@ def test_a_surplus_argument_is_refused(op):
         construct(call)(**inputs(call), stranger=torch.zeros(1))
 
 
-def test_what_is_no_tensor_is_refused_by_name(op):
+def test_what_is_no_tensor_is_refused_by_name(op: str) -> None:
     call = drawn(op)[0]
     for name in inputs(call):
         with pytest.raises(SignatureTypeError, match=name):
             construct(call)(**{**inputs(call), name: [1.0]})
 
 
-def test_two_devices_are_refused(op):
+def test_two_devices_are_refused(op: str) -> None:
     call = drawn(op)[-1]
     given = inputs(call)
     if len(given) < 2:
@@ -68,7 +68,7 @@ def test_two_devices_are_refused(op):
         construct(call)(**{**given, last: given[last].to("meta")})
 
 
-def test_wrong_extents_end_in_a_signature_error_or_a_result(op):
+def test_wrong_extents_end_in_a_signature_error_or_a_result(op: str) -> None:
     call = drawn(op)[0]
     if any(drawn.contents is not None for drawn in call.tensors.values()):
         return  # extents that contents must agree with are the caller's promise
@@ -84,7 +84,7 @@ def test_wrong_extents_end_in_a_signature_error_or_a_result(op):
                 assert error.op == op
 
 
-def test_a_parameter_of_a_foreign_type_is_refused_by_name(op):
+def test_a_parameter_of_a_foreign_type_is_refused_by_name(op: str) -> None:
     call = drawn(op)[0]
     for name, param in spec_of(op).signature.params.items():
         if isinstance(param, TensorInput):
@@ -94,7 +94,7 @@ def test_a_parameter_of_a_foreign_type_is_refused_by_name(op):
         assert (raised.value.op, raised.value.phase) == (op, "construction")
 
 
-def test_constructor_arguments_that_do_not_bind_are_refused(op):
+def test_constructor_arguments_that_do_not_bind_are_refused(op: str) -> None:
     call = drawn(op)[0]
     with pytest.raises(SignatureTypeError, match="stranger"):
         class_of(op)(**parameters(call), stranger=1)

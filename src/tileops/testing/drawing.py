@@ -30,7 +30,8 @@ from tileops._core.lang.kinds import (
     StrKind,
     UnionKind,
 )
-from tileops._core.lang.nodes import Constant, Expr, Name, Splice
+from tileops._core.lang.nodes import Call, Constant, Expr, Name, Splice
+from tileops._core.lang.primitives.contents import Contents
 from tileops._core.lang.walk import walk
 from tileops._core.signature.branches import Branches
 from tileops._core.signature.discriminants import GIVEN, Point
@@ -68,6 +69,14 @@ class DrawnCall:
     def __str__(self) -> str:
         shown = {name: f"{t.dtype}{list(t.shape)}" for name, t in self.tensors.items()}
         return f"{self.op}({dict(self.params)}) on {shown}"
+
+
+class _Rejected(Exception):
+    """Values that make no call; `names` are those that the rejecting declaration reads."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__(names)
+        self.names = names
 
 
 @dataclass
@@ -175,10 +184,10 @@ class Drawing:
         self._draw_values(attempt, rng, empty)
         for _ in range(tries):
             attempt.contents.clear()
-            found = self._complete(attempt)
-            if isinstance(found, DrawnCall):
-                return found
-            free = [name for name in self._names if name in found]
+            try:
+                return self._complete(attempt)
+            except _Rejected as rejected:
+                free = [name for name in self._names if name in rejected.names]
             if not free:
                 return None
             attempt.forget_lets()
@@ -230,52 +239,44 @@ class Drawing:
 
     # Completion
 
-    def _complete(self, attempt: _Attempt) -> DrawnCall | set[str]:
-        """The call that the values make, or the names that a rejecting declaration reads."""
+    def _complete(self, attempt: _Attempt) -> DrawnCall:
+        """The call that the values make."""
         signature = self.spec.signature
-        rejected = self._broken_rule(attempt)
-        tensors = {} if rejected else self._tensors(attempt, self._inputs)
-        if isinstance(tensors, dict):
-            rejected = rejected or self._broken_promise(attempt, tensors)
-        outputs = {} if rejected else self._tensors(attempt, signature.outputs)
-        for found in (rejected, tensors, outputs):
-            if isinstance(found, set):
-                return found
+        self._check_rules(attempt)
+        tensors = self._tensors(attempt, self._inputs)
+        self._check_promises(attempt, tensors)
+        outputs = self._tensors(attempt, signature.outputs)
         params = {name: attempt.values[name] for name in signature.params if name in attempt.values}
         written = tuple(name for name in tensors if self._is_written(name, attempt.point))
         return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
 
-    def _broken_rule(self, attempt: _Attempt) -> set[str] | None:
-        """The names behind a refinement or the dtype combinations that the values break."""
+    def _check_rules(self, attempt: _Attempt) -> None:
+        """The values keep the refinements and a row of the dtype combinations."""
         signature = self.spec.signature
         combos = [combo.dtypes for combo in signature.dtype_combos]
         if combos and not any(combo.items() <= attempt.values.items() for combo in combos):
-            return set(combos[0])
-        broken = (r for r in signature.shape_rules if not _succeeds(attempt.of, r))
-        return next(map(self._reads, broken), None)
+            raise _Rejected(set(combos[0]))
+        for rule in signature.shape_rules:
+            if not _succeeds(attempt.of, rule):
+                raise _Rejected(self._reads(rule))
 
-    def _broken_promise(
-        self, attempt: _Attempt, tensors: Mapping[str, DrawnTensor]
-    ) -> set[str] | None:
-        """The names behind a fact about contents that does not hold."""
+    def _check_promises(self, attempt: _Attempt, tensors: Mapping[str, DrawnTensor]) -> None:
+        """What is said of contents holds."""
         for name, tensor in tensors.items():
-            for requirement in self._inputs[name].requires:
+            declared = self._inputs[name]
+            for requirement in declared.requires:
                 if not _succeeds(holds, requirement.node, tensor.contents, attempt):
-                    return self._reads(requirement) | self._reads(self._inputs[name].values)
-        return None
+                    raise _Rejected(self._reads(requirement) | self._reads(declared.values))
 
     def _tensors(
-        self, attempt: _Attempt, declared: Mapping[str, Any]
-    ) -> dict[str, DrawnTensor] | set[str]:
-        """The tensors that are present, or the names behind one that cannot be made."""
-        made: dict[str, DrawnTensor] = {}
-        for name, tensor in declared.items():
-            if attempt.present(name):
-                drawn = self._tensor(attempt, tensor)
-                if isinstance(drawn, set):
-                    return drawn
-                made[name] = drawn
-        return made
+        self, attempt: _Attempt, declared: Mapping[str, TensorInput] | Mapping[str, TensorOutput]
+    ) -> dict[str, DrawnTensor]:
+        """The tensors that are present."""
+        return {
+            name: self._tensor(attempt, tensor)
+            for name, tensor in declared.items()
+            if attempt.present(name)
+        }
 
     def _is_written(self, name: str, point: Point) -> bool:
         """Whether a call on the branch writes an input."""
@@ -285,23 +286,32 @@ class Drawing:
         assert mutated.node is not None
         return self.facts.fold(mutated.node, point) == Constant(True)
 
-    def _tensor(
-        self, attempt: _Attempt, tensor: TensorInput | TensorOutput
-    ) -> DrawnTensor | set[str]:
-        """A tensor, or the names behind its declaration when they do not make one."""
-        values = getattr(tensor, "values", None)
-        behind = self._reads(tensor.shape) | (self._reads(values) if values else set())
+    def _tensor(self, attempt: _Attempt, tensor: TensorInput | TensorOutput) -> DrawnTensor:
+        """One tensor, with contents where they are declared."""
+        values = tensor.values if isinstance(tensor, TensorInput) else None
+        rejected = _Rejected(self._reads(tensor.shape) | self._reads(values))
         try:
             shape = self._shape_of(attempt, tensor)
             dtype = attempt.of(tensor.dtype)
+            if min(shape, default=0) < 0:
+                raise rejected
             if values is None:
-                return DrawnTensor(shape, dtype) if min(shape, default=0) >= 0 else behind
-            owner = f"{self.spec.name}:{tensor.name}"
-            contents = generate(self.facts.fold(values.node, attempt.point), attempt, owner)
+                return DrawnTensor(shape, dtype)
+            contents = self._contents(attempt, tensor.name, values)
         except (EvaluationFault, OverflowError):
-            return behind
-        attempt.contents[tensor.name] = contents.values
-        return DrawnTensor(shape, dtype, contents.values) if contents.shape == shape else behind
+            raise rejected from None
+        if contents.shape != shape:
+            raise rejected
+        return DrawnTensor(shape, dtype, contents.values)
+
+    def _contents(self, attempt: _Attempt, name: str, values: Declaration[Expr]) -> Contents:
+        """What the generator of a metadata tensor yields; predicates of others may read it."""
+        assert values.node is not None
+        call = self.facts.fold(values.node, attempt.point)
+        assert isinstance(call, Call)
+        contents = generate(call, attempt, f"{self.spec.name}:{name}")
+        attempt.contents[name] = contents.values
+        return contents
 
     def _shape_of(self, attempt: _Attempt, tensor: TensorInput | TensorOutput) -> tuple[int, ...]:
         shape: list[int] = []
@@ -312,10 +322,10 @@ class Drawing:
                 shape.append(evaluate(part, attempt))
         return tuple(shape)
 
-    def _reads(self, declaration: Declaration[Any]) -> set[str]:
+    def _reads(self, declaration: Declaration[Any] | None) -> set[str]:
         """The names that a declaration reads, lets and the families of shapes followed."""
         found: set[str] = set()
-        pending = [declaration.node]
+        pending: list[Any] = [] if declaration is None else [declaration.node]
         while pending:
             for node in walk(pending.pop()):
                 if isinstance(node, Name) and node.id not in found:

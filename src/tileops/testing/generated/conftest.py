@@ -1,0 +1,26 @@
+"""Every test here runs once for each op that was asked for, by default for each op of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tileops.testing.choice import chosen_ops
+from tileops.testing.memory import poisoned
+
+collect_ignore = [] if torch.cuda.is_available() else ["test_gpu.py"]
+
+
+@pytest.fixture(autouse=True)
+def poisoned_memory() -> Iterator[None]:
+    """What a kernel does not write shows."""
+    with poisoned():
+        yield
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`op` runs over the names of the chosen ops."""
+    if "op" in metafunc.fixturenames:
+        metafunc.parametrize("op", chosen_ops(metafunc.config.getoption("tileops_ops", None)))

@@ -53,6 +53,14 @@ def test_views(draw, close):
     close(BmmFwdOp()(left, right), reference.bmm(left, right))
 
 
+def test_a_transposed_view_is_the_other_layout(draw, close):
+    op = GemmFwdOp(trans_b=False)
+    a, weight = draw(16, 24), draw(8, 24)
+    close(op(a, weight.T), reference.gemm(a, weight))
+    close(op(a.T.contiguous().T, weight.T), reference.gemm(a, weight))
+    assert {identity for _, identity in op.built_entries("gemm")} == {(False, True), (True, True)}
+
+
 @pytest.mark.parametrize("special", [torch.nan, torch.inf])
 def test_special_values_stay_in_their_row(draw, special):
     a, b = draw(4, 8), draw(5, 8)

@@ -27,6 +27,13 @@ class _ContractionOp(Op):
         return tensor_core(self.last_call.indices["T"])
 
 
+def _as_stored(matrix: Tensor, transposed: bool) -> tuple[Tensor, bool]:
+    """A transposed view of contiguous memory as that memory, the layout turned: nothing to copy."""
+    if matrix.is_contiguous() or not matrix.mT.is_contiguous():
+        return matrix, transposed
+    return matrix.mT, not transposed
+
+
 class GemmFwdOp(_ContractionOp):
     """Matrix product; by default the second factor is a weight `[N, K]` (NT).
 
@@ -47,7 +54,9 @@ class GemmFwdOp(_ContractionOp):
         """Multiply `a` and `b`."""
         k, m = a.shape if self.trans_a else a.shape[::-1]
         n = b.shape[0 if self.trans_b else 1]
-        call = GemmCall(m, n, k, self.trans_a, self.trans_b, a.dtype, device=a.device)
+        a, trans_a = _as_stored(a, self.trans_a)
+        b, trans_b = _as_stored(b, self.trans_b)
+        call = GemmCall(m, n, k, trans_a, trans_b, a.dtype, device=a.device)
         return self.kernel_for("gemm", call)(a, b)
 
 

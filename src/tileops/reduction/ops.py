@@ -7,7 +7,7 @@ is reduced and the result has that dtype.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,30 +17,59 @@ from tileops.reduction.kernels import (
     ReductionCall,
     ReductionFwdInterface,
     ReductionPortableKernel,
+    ScanCall,
+    ScanFwdInterface,
+    ScanPortableKernel,
     SoftmaxCall,
     SoftmaxFwdInterface,
     SoftmaxPortableKernel,
+    VarMeanFwdInterface,
+    VarMeanPortableKernel,
 )
 
-__all__ = ["SoftmaxFwdOp", "SumFwdOp", "MeanFwdOp", "AmaxFwdOp", "VectorNormFwdOp"]
+__all__ = [
+    "SoftmaxFwdOp",
+    "LogSoftmaxFwdOp",
+    "LogSumExpFwdOp",
+    "SumFwdOp",
+    "MeanFwdOp",
+    "ProdFwdOp",
+    "AmaxFwdOp",
+    "AminFwdOp",
+    "ArgmaxFwdOp",
+    "ArgminFwdOp",
+    "VarFwdOp",
+    "StdFwdOp",
+    "VarMeanFwdOp",
+    "AllFwdOp",
+    "AnyFwdOp",
+    "CountNonzeroFwdOp",
+    "VectorNormFwdOp",
+    "CumsumFwdOp",
+    "CumprodFwdOp",
+]
 
 Axes = int | Sequence[int] | None
 """One axis, several, or all of them (None)."""
 
 
 def _normalised(dim: Axes, rank: int) -> tuple[int, ...]:
-    """The axes of `dim`, non-negative and ascending; None and no axis mean all of them."""
-    if rank == 0 or dim is None or dim == () or dim == []:
+    """The axes of `dim`, non-negative and ascending; None means all of them."""
+    if rank == 0 or dim is None:
         return tuple(range(rank))
     return tuple(sorted(axis % rank for axis in ([dim] if isinstance(dim, int) else dim)))
 
 
 class _ReductionOp(Op):
-    """Reduces with `function` over the axes `dim`."""
+    """Reduces with `function` over the axes `dim`; no axis means all of them."""
 
     kernel_types = {"portable": ReductionPortableKernel}
     interfaces = {"reduction": ReductionFwdInterface}
     function: ClassVar[str]
+    result: ClassVar[torch.dtype | None] = None
+    """Element type of the result where neither `dtype` nor the input decides."""
+    ord: float | None = None
+    correction: float | None = None
 
     def __init__(
         self, dim: Axes = None, keepdim: bool = False, *, target: str | None = None
@@ -49,18 +78,29 @@ class _ReductionOp(Op):
         self.keepdim = keepdim
         super().__init__(target=target)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """Reduce `x`."""
-        return self._reduce(x)
+        (interface,) = self.interfaces
+        return self.kernel_for(interface, self._call(x))(x)
 
-    def _reduce(self, x: Tensor, ord: float | None = None) -> Tensor:
-        """Reduce `x`, with the norm's order where the function has one."""
-        axes = _normalised(self.dim, x.dim())
-        out_dtype = self.dtype or x.dtype
-        call = ReductionCall(
-            self.function, x.dim(), axes, self.keepdim, x.dtype, out_dtype, ord, device=x.device
+    def _call(self, x: Tensor) -> ReductionCall:
+        """The call spec."""
+        out_dtype = self.result or self.dtype or x.dtype
+        return ReductionCall(
+            self.function,
+            x.dim(),
+            self._axes(x.dim()),
+            self.keepdim,
+            x.dtype,
+            out_dtype,
+            self.ord,
+            self.correction,
+            device=x.device,
         )
-        return self.kernel_for("reduction", call)(x)
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        """The axes to reduce, non-negative and ascending."""
+        return _normalised(self.dim, rank) or tuple(range(rank))
 
 
 class _AccumulationOp(_ReductionOp):
@@ -78,6 +118,58 @@ class _AccumulationOp(_ReductionOp):
         super().__init__(dim, keepdim, target=target)
 
 
+class _PlaceOp(_ReductionOp):
+    """The place of an extreme along one axis, or in the flattened tensor."""
+
+    result = torch.int64
+
+    def __init__(
+        self, dim: int | None = None, keepdim: bool = False, *, target: str | None = None
+    ) -> None:
+        super().__init__(dim, keepdim, target=target)
+
+
+class _SpreadOp(_ReductionOp):
+    """A measure of spread, its divisor the number of elements less `correction`, None being 1."""
+
+    def __init__(
+        self,
+        dim: Axes = None,
+        *,
+        correction: float | None = 1,
+        keepdim: bool = False,
+        target: str | None = None,
+    ) -> None:
+        self.correction = correction
+        super().__init__(dim, keepdim, target=target)
+
+
+class _TruthOp(_ReductionOp):
+    """A reduction of truths, which reduces nothing where `dim` names no axis."""
+
+    result = torch.bool
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        """The axes to reduce, non-negative and ascending."""
+        return _normalised(self.dim, rank)
+
+
+class LogSumExpFwdOp(_ReductionOp):
+    """`log(sum(exp(x)))` over at least one axis; -inf over empty ones or where all are -inf.
+
+    The maximum is taken out first, so that +inf gives inf.
+
+    Source: `torch.logsumexp`.
+    """
+
+    function = "logsumexp"
+
+    def __init__(
+        self, dim: int | Sequence[int], keepdim: bool = False, *, target: str | None = None
+    ) -> None:
+        super().__init__(dim, keepdim, target=target)
+
+
 class SumFwdOp(_AccumulationOp):
     """Sum over axes; 0 over empty ones. Source: `torch.sum`."""
 
@@ -90,10 +182,98 @@ class MeanFwdOp(_AccumulationOp):
     function = "mean"
 
 
+class ProdFwdOp(_AccumulationOp):
+    """Product along one axis; 1 along an empty one. Source: `torch.prod`."""
+
+    function = "prod"
+
+    def __init__(
+        self,
+        dim: int,
+        keepdim: bool = False,
+        *,
+        dtype: torch.dtype | None = None,
+        target: str | None = None,
+    ) -> None:
+        super().__init__(dim, keepdim, dtype=dtype, target=target)
+
+
 class AmaxFwdOp(_ReductionOp):
     """Maximum over axes, none of which is empty; NaN wins. Source: `torch.amax`."""
 
     function = "amax"
+
+
+class AminFwdOp(_ReductionOp):
+    """Minimum over axes, none of which is empty; NaN wins. Source: `torch.amin`."""
+
+    function = "amin"
+
+
+class ArgmaxFwdOp(_PlaceOp):
+    """Place of the maximum, the first of several; NaN wins. Source: `torch.argmax`."""
+
+    function = "argmax"
+
+
+class ArgminFwdOp(_PlaceOp):
+    """Place of the minimum, the first of several; NaN wins. Source: `torch.argmin`."""
+
+    function = "argmin"
+
+
+class VarFwdOp(_SpreadOp):
+    """Variance over axes, of centred values; NaN without degrees of freedom.
+
+    Source: `torch.var`.
+    """
+
+    function = "var"
+
+
+class StdFwdOp(_SpreadOp):
+    """Standard deviation over axes, of centred values; NaN without degrees of freedom.
+
+    Source: `torch.std`.
+    """
+
+    function = "std"
+
+
+class VarMeanFwdOp(_SpreadOp):
+    """Variance and mean over axes: returns `(var, mean)`. Source: `torch.var_mean`."""
+
+    kernel_types = {"portable": VarMeanPortableKernel}
+    interfaces = {"var_mean": VarMeanFwdInterface}
+    function = "var_mean"
+
+
+class AllFwdOp(_TruthOp):
+    """Whether all elements are nonzero, NaN being so; true over empty axes.
+
+    Source: `torch.all`.
+    """
+
+    function = "all"
+
+
+class AnyFwdOp(_TruthOp):
+    """Whether some element is nonzero, NaN being so; false over empty axes.
+
+    Source: `torch.any`.
+    """
+
+    function = "any"
+
+
+class CountNonzeroFwdOp(_ReductionOp):
+    """Number of nonzero elements over axes, NaN being one. Source: `torch.count_nonzero`."""
+
+    function = "count_nonzero"
+    result = torch.int64
+
+    def __init__(self, dim: Axes = None, *, target: str | None = None) -> None:
+        super().__init__(dim, target=target)
 
 
 class VectorNormFwdOp(_ReductionOp):
@@ -119,19 +299,11 @@ class VectorNormFwdOp(_ReductionOp):
         self.dtype = dtype
         super().__init__(dim, keepdim, target=target)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Take the norm of `x`."""
-        return self._reduce(x, self.ord)
 
+class _SoftmaxOp(Op):
+    """Softmax or its logarithm along an axis."""
 
-class SoftmaxFwdOp(Op):
-    """Softmax along an axis; `dim=None` is axis 0 of 0-, 1- and 3-d tensors, else axis 1.
-
-    A row of -inf gives NaN.
-
-    Source: `torch.nn.functional.softmax`.
-    """
-
+    log: ClassVar[bool] = False
     kernel_types = {"portable": SoftmaxPortableKernel}
     interfaces = {"softmax": SoftmaxFwdInterface}
 
@@ -150,7 +322,55 @@ class SoftmaxFwdOp(Op):
         """Normalise `x` along the axis."""
         rank = x.dim()
         dim = self.dim if self.dim is not None else 0 if rank in (0, 1, 3) else 1
-        call = SoftmaxCall(
-            rank, dim % max(rank, 1), x.dtype, self.dtype or x.dtype, device=x.device
-        )
+        axis, out_dtype = dim % max(rank, 1), self.dtype or x.dtype
+        call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, device=x.device)
         return self.kernel_for("softmax", call)(x)
+
+
+class SoftmaxFwdOp(_SoftmaxOp):
+    """Softmax along an axis; `dim=None` is axis 0 of 0-, 1- and 3-d tensors, else axis 1.
+
+    A row of -inf gives NaN.
+
+    Source: `torch.nn.functional.softmax`.
+    """
+
+
+class LogSoftmaxFwdOp(_SoftmaxOp):
+    """Logarithm of the softmax along an axis, which `SoftmaxFwdOp` chooses alike.
+
+    A row of -inf gives NaN.
+
+    Source: `torch.nn.functional.log_softmax`.
+    """
+
+    log = True
+
+
+class _ScanOp(Op):
+    """Running values of `function` along the axis `dim`."""
+
+    kernel_types = {"portable": ScanPortableKernel}
+    interfaces = {"scan": ScanFwdInterface}
+    function: ClassVar[str]
+
+    def __init__(self, dim: int = -1, *, target: str | None = None) -> None:
+        self.dim = dim
+        super().__init__(target=target)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Accumulate along the axis."""
+        call = ScanCall(self.function, x.dim(), self.dim % x.dim(), x.dtype, device=x.device)
+        return self.kernel_for("scan", call)(x)
+
+
+class CumsumFwdOp(_ScanOp):
+    """Inclusive running sum along an axis, carried in float32. Source: `torch.cumsum`."""
+
+    function = "cumsum"
+
+
+class CumprodFwdOp(_ScanOp):
+    """Inclusive running product along an axis, carried in float32. Source: `torch.cumprod`."""
+
+    function = "cumprod"

@@ -16,8 +16,8 @@ class Stranger:
 
 
 def foreign_dtype(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in a dtype that no op here takes."""
-    return torch.zeros(tensor.shape, dtype=torch.complex128)
+    """The tensor in a dtype that no op takes."""
+    return torch.zeros(tensor.shape, dtype=torch.uint32)
 
 
 def test_a_foreign_dtype_is_refused_by_name(op: str) -> None:

@@ -84,9 +84,9 @@ def test_nine_optional_inputs_make_a_linear_plan_quickly(spec_of):
         "outputs: {y: {dtype: T, shape: '[N]'}}"
     )
     flops = " + ".join(f"(N * K{i} if present(x{i}) else 0)" for i in range(9))
-    started = time.perf_counter()
+    started = time.process_time()
     plan = build_plan(spec_of(text, f'{{flops: "{flops}"}}'))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert len(plan.call) == 5 + 9 * 5
     assert all(s.guard.always or len(s.guard.clauses) == 1 for s in plan.call)
     assert len(plan.flops) == len(plan.effects) == len(plan.outputs) == 1

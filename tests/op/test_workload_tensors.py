@@ -45,6 +45,7 @@ SIGNATURE: dict[str, Any] = {
     "params": {
         "held": {"dtype": "float64", "shape": "[N]"},
         "on_host": {"dtype": "int64", "shape": "[2]", "device": "cpu"},
+        "spare": {"dtype": "int64", "shape": "[2]", "optional": True},
         "acc": {"type": "float32 | float64", "default": "float32"},
         "name": {"type": "str", "default": "gelu"},
     },

@@ -147,6 +147,31 @@ def test_register_refuses_a_file(text: str, message: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("fresh_registry")
+def test_register_refuses_a_mapping_that_contains_itself(row_scale: Spec) -> None:
+    row_scale["signature"]["params"] = row_scale
+    with pytest.raises(ManifestError, match=r"register\(mapping\): nested more than 64 deep"):
+        manifest.register({"AcmeFwdOp": row_scale})
+
+
+@pytest.mark.usefixtures("fresh_registry")
+def test_a_file_of_the_tree_that_cannot_be_read_is_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.match("norm/spec.yaml"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert lookup("RMSNormFwdOp") is None
+    assert lookup("GemmFwdOp") is not None
+    [found] = registry.load_problems()
+    assert found == ("norm/spec.yaml", "", "error", "[V1] cannot be read: Permission denied")
+
+
+@pytest.mark.usefixtures("fresh_registry")
 def test_registration_is_all_or_nothing(row_scale: Spec) -> None:
     with pytest.raises(ManifestError):
         manifest.register({"AcmeFwdOp": row_scale, "BadFwdOp": []})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -26,12 +27,20 @@ def test_the_longest_module_decides(path: str, missing: str | None) -> None:
 
 
 def test_a_package_that_cannot_be_imported_is_not_judged(
-    monkeypatch: pytest.MonkeyPatch, tmp_path
-) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "broken_pack.py").write_text("raise RuntimeError('no driver')", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert missing_attribute("broken_pack.thing") is None
     assert "broken_pack" not in sys.modules
+
+
+def test_a_package_that_lacks_a_dependency_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "needing_pack.py").write_text("import no_such_dependency", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert missing_attribute("needing_pack.thing") is None
 
 
 def test_a_module_without_spec_is_judged_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

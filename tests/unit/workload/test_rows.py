@@ -170,8 +170,7 @@ def test_faults_name_the_part_of_the_row(read: Read) -> None:
 
 def test_a_row_that_could_not_be_read_stops_the_cases(read: Read) -> None:
     spec = read()
-    broken = OpSpec(**{**spec.__dict__, "workloads": (None,)})
-    assert fault_of(broken).check == 25
+    assert fault_of(dataclasses.replace(spec, workloads=(None,))).check == 25
 
 
 def test_inference_from_the_tensors_is_a_check_of_its_own(
@@ -180,17 +179,55 @@ def test_inference_from_the_tensors_is_a_check_of_its_own(
     spec = read()
     real = RowReader.steps
 
-    def shifted(reader: RowReader, branch: Branch) -> list[Action]:
-        """The steps, with the one that solves `C` taking 2 off the length first."""
-        actions = list(real(reader, branch))
-        for place, action in enumerate(actions):
-            if isinstance(action.step, SolveAxis) and action.step.index == "C":
-                step = dataclasses.replace(action.step, offset=Constant(2))
-                actions[place] = dataclasses.replace(action, step=step)
-        return actions
+    def shifted_by(offset: int) -> Callable[[RowReader, Branch], list[Action]]:
+        """The steps, with the one that solves `C` taking something off the length first."""
 
-    monkeypatch.setattr(RowReader, "steps", shifted)
+        def steps(reader: RowReader, branch: Branch) -> list[Action]:
+            actions = list(real(reader, branch))
+            for place, action in enumerate(actions):
+                if isinstance(action.step, SolveAxis) and action.step.index == "C":
+                    step = dataclasses.replace(action.step, offset=Constant(offset))
+                    actions[place] = dataclasses.replace(action, step=step)
+            return actions
+
+        return steps
+
+    monkeypatch.setattr(RowReader, "steps", shifted_by(2))
     assert fault_of(spec).message == "case tile-64-float16: C is 256, the tensors give 255"
+    monkeypatch.setattr(RowReader, "steps", shifted_by(1))
+    message = "case tile-64-float16: inference from the tensors fails: signature.inputs.x.shape"
+    assert fault_of(spec).message.startswith(message)
+
+
+def test_generators_that_wait_for_each_other(read: Read) -> None:
+    spec = read(
+        """
+  forall: {A: Dim, B: Dim}
+  inputs:
+    a: {dtype: int32, shape: "[A]", values: "full((B,), 0)"}
+    b: {dtype: int32, shape: "[B]", values: "full((A,), 0)"}
+  outputs: {y: {dtype: float32, shape: "[A]"}}
+""",
+        "[{label: none}]",
+    )
+    reader = reader_of(spec)
+    row = spec.workloads[0]
+    assert row is not None
+    setting = reader.setting(row)
+    assert [fault.message for fault in reader.key_faults(setting)] == ["misses A, B"]
+    with pytest.raises(RowFault, match="the arguments of a's generator never become known"):
+        reader.instantiate(setting, {})
+
+
+def test_a_parameter_of_unreadable_type_has_no_value(read: Read) -> None:
+    spec = read(rows="[{R: 1, C: 2, gain: 2.0, dtype_cases: [{T: float16}], label: a}]")
+    gain = spec.signature.params["gain"]
+    unread = dataclasses.replace(gain, type=dataclasses.replace(gain.type, node=None))  # type: ignore
+    params = {**spec.signature.params, "gain": unread}
+    signature = dataclasses.replace(spec.signature, params=params)
+    fault = fault_of(dataclasses.replace(spec, signature=signature))
+    assert fault.path == "workloads[0].gain"
+    assert fault.message == "the type of gain could not be read"
 
 
 def test_lists_of_lengths() -> None:

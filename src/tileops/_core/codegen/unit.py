@@ -47,9 +47,7 @@ def _head(plan: Plan, helpers: set[str]) -> str:
     writer.line("from collections.abc import Mapping")
     writer.line("from typing import Any")
     writer.line()
-    ordered = sorted(
-        helpers, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
-    )
+    ordered = sorted(helpers, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
     writer.line(f"from {_NAMES} import (")
     for name in ordered:
         writer.line(f"    {name},")

@@ -26,7 +26,7 @@ _GRADIENT = re.compile(r"grad\(\s*(\w+)\s*\)")
 
 def read_roofline(entry: Entry | None, signature: Signature, source: Source) -> Roofline | None:
     """Inline formulas, or the path of a function."""
-    if entry is None or not isinstance(entry.value, dict):
+    if entry is None:
         return None
     fields = entry.fields(23, ("flops", "bytes", "func"), "a roofline")
     if "func" in fields and len(fields) > 1:
@@ -77,8 +77,6 @@ def read_composition(entry: Entry | None) -> tuple[Stage, ...] | None:
     """The stages of a composite; None when there is no such section."""
     if entry is None:
         return None
-    if not isinstance(entry.value, dict):
-        return ()
     fields = entry.fields(24, ("kind", "stages"), "a composition")
     if "kind" not in fields:
         missing(entry, "kind", 24)
@@ -123,7 +121,7 @@ def read_backward(
     entry: Entry | None, signature: Signature, has_composition: bool
 ) -> Backward | None:
     """The op that computes gradients."""
-    if entry is None or not isinstance(entry.value, dict):
+    if entry is None:
         return None
     fields = entry.fields(24, ("op", "inputs", "outputs"), "a backward")
     for key in ("op", "inputs", "outputs"):

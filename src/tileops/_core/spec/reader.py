@@ -32,7 +32,7 @@ def read_spec(name: str, node: Node, source: Source, adts: AdtTable) -> OpSpec:
 
     Args:
         name: the spec's key.
-        node: its value.
+        node: its value, a mapping.
         source: where it stands.
         adts: the ADTs it may name.
 
@@ -80,8 +80,6 @@ def _check_key(name: str, reading: Reading, source: Source) -> None:
 def _top_fields(top: Entry) -> dict[str, Entry]:
     """The known fields that are there; a container of the wrong type is reported and dropped."""
     fields = top.fields(3, FIELDS, "a spec")
-    if not isinstance(top.value, dict):
-        return {}
     for key in REQUIRED:
         if section(fields, key) is None:
             top.reading.error(3, key, "required field is missing")

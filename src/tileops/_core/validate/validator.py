@@ -63,10 +63,7 @@ def check_manifest(
 ) -> Report:
     """A report on some specs of a manifest, headed by problems with files."""
     places = dict(problems)
-    for name in names:
-        spec = known.lookup(name)
-        if spec is None:
-            continue
+    for spec in filter(None, map(known.lookup, names)):
         found = tuple(_findings(spec, known, branch_limit))
         types = known.adt_table.places
         places |= {each: types[each] for each in found if each in types}
@@ -82,16 +79,15 @@ def _findings(spec: OpSpec, known: Manifest, branch_limit: int) -> Iterator[Find
     yield from check_cases(analysis, Gate(spec, static))
     yield from check_advisories(spec, analysis.branches, branch_limit)
     if spec.status == "implemented":
-        yield from check_code(spec)
+        yield from check_code(spec, is_sound=all(each.level != "error" for each in static))
 
 
 def _check_exports(known: Manifest) -> list[Problem]:
     """What the families export against what they have implemented."""
     statuses: dict[str, dict[str, str | None]] = {}
-    for name in known.names:
-        spec = known.lookup(name)
-        if spec is not None and spec.folder_family is not None:
-            statuses.setdefault(spec.folder_family, {})[name] = spec.status
+    for spec in filter(None, map(known.lookup, known.names)):
+        if spec.folder_family is not None:
+            statuses.setdefault(spec.folder_family, {})[spec.name] = spec.status
     return [Problem(found, Location(found.op, 0)) for found in check_exports(statuses)]
 
 

@@ -20,7 +20,7 @@ from tileops._core.signature.discriminants import GIVEN, Point, payload_kind
 from tileops._core.signature.plan import Value
 from tileops._core.signature.solve import Operand, Solver
 from tileops._core.signature.usage import Usage, Usages
-from tileops._core.spec.model import OpSpec, Param, TensorInput, TensorOutput
+from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
 
 
 def point_of(spec: OpSpec, analysis: Analysis, params: Mapping[str, Any], some: set[str]) -> Point:
@@ -130,13 +130,15 @@ class BranchFinder:
                     found.append((tensor, call))
         return found
 
-    def requirements(self, tensor: TensorInput, point: Point) -> Iterator[Call]:
-        """The folded predicates of a tensor."""
+    def requirements(
+        self, tensor: TensorInput, point: Point
+    ) -> Iterator[tuple[Declaration[Expr], Call]]:
+        """The predicates of a tensor, each with its folded call."""
         for declaration in tensor.requires:
             if declaration.node is not None:
                 call = self.analysis.facts.fold(declaration.node, point)
                 if isinstance(call, Call):
-                    yield call
+                    yield declaration, call
 
     def _make(self, point: Point) -> Branch:
         usage = self._usages.at(point)
@@ -164,7 +166,7 @@ class BranchFinder:
                 yield part.value if isinstance(part, Splice) else part
         for metadata, generator in self.metadata(point):
             yield generator
-            yield from self.requirements(metadata, point)
+            yield from (call for _, call in self.requirements(metadata, point))
 
     @staticmethod
     def _names(expr: Expr) -> set[str]:

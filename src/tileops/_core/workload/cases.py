@@ -216,9 +216,6 @@ class Instantiation:
     def _form(self, tensor: TensorInput | TensorOutput) -> TensorForm:
         shape = self._shape(tensor.shape)
         contents = self.contents.get(tensor.name)
-        if contents is not None and contents.shape != shape:
-            reason = f'{tensor.shape.path} "{tensor.shape.text}" is {shape}, the generator gives'
-            raise self._fault(36, f"{reason} {contents.shape}")
         return TensorForm(shape, self._dtype(tensor), contents and contents.values)
 
     def _shape(self, declared: Declaration[Shape]) -> tuple[int, ...]:
@@ -234,32 +231,25 @@ class Instantiation:
         return tuple(shape)
 
     def _check_requirements(self, tensors: Mapping[str, TensorForm]) -> None:
+        values = {name: form.values for name, form in tensors.items() if name in self.contents}
+        scope = Inference(
+            self.spec, {**self.inference.values, **values}, self.inference.present, {}, {}
+        )
         for tensor in self.finder.tensors(self.point):
-            for declared in tensor.requires:
-                if declared.node is not None and declared.path not in self.ignored:
-                    self._check_requirement(tensor, declared, tensors)
+            for declared, call in self.finder.requirements(tensor, self.point):
+                if declared.path not in self.ignored:
+                    self._check_requirement(declared, call, values[tensor.name], scope)
 
     def _check_requirement(
-        self, tensor: TensorInput, declared: Declaration[Expr], tensors: Mapping[str, TensorForm]
+        self, declared: Declaration[Expr], call: Call, contents: Any, scope: Inference
     ) -> None:
-        call = declared.node and self.facts.fold(declared.node, self.point)
-        if not isinstance(call, Call) or tensor.name not in self.contents:
-            return
-        inference = self.inference
-        scope = Inference(
-            self.spec,
-            {**inference.values, **{name: form.values for name, form in tensors.items()}},
-            inference.present,
-            {},
-            {},
-        )
         try:
-            met = holds(call, self.contents[tensor.name].values, scope)
+            met = holds(call, contents, scope)
             reason = "does not hold"
         except EvaluationFault as fault:
             met, reason = False, f"fails: {fault.message}"
         if not met:
-            reason += where(declared, inference.values)
+            reason += where(declared, self.inference.values)
             raise self._fault(37, f'{declared.path} "{declared.text}" {reason}')
 
     def _infer_again(self, tensors: Mapping[str, TensorForm]) -> None:

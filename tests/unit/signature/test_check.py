@@ -340,6 +340,14 @@ CASES = {
             )
         ],
     ),
+    "the size of an absent tensor": (
+        {"roofline": "{flops: 0, bytes: 'bytes(x) + bytes(scale)'}"},
+        [("roofline.bytes", 28, "bytes(scale) is read when present(scale)=false")],
+    ),
+    "the size of a tensor that is there": (
+        {"roofline": "{flops: 0, bytes: 'bytes(x) + (bytes(scale) if present(scale) else 0)'}"},
+        [],
+    ),
     "a payload in the shape of a tensor that is absent too": (
         {"INPUTS": '  w: {dtype: T, shape: "[cap.value]", optional: "present(cap)"}'},
         [],
@@ -368,6 +376,14 @@ CASES = {
     "a literal outside its domain on one branch": (
         {"Y": "[ceil_div(R, 1 if flip else 0)]"},
         [("outputs.y.shape", 29, "ceil_div needs b > 0, got b=0 when flip=false")],
+    ),
+    "constants that folding makes unequal": (
+        {
+            "PARAMS": "  pad: {type: \"int | 'slow'\", kw_only: true}",
+            "MORE": 'let: {q: "cap.value if present(cap) else None"}\n'
+            'shape_rules: ["pad == mode or per_axis(cap, 0, 2, R) > 0", "per_axis(q, 0, 2, 1) > 0"]',
+        },
+        [],
     ),
     "an unused column": (
         {

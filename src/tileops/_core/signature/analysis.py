@@ -56,7 +56,8 @@ class Analysis:
         return [self.usage.at(point) for point in self.branches.accepted.points]
 
     @cached_property
-    def _steps(self) -> Steps:
+    def steps(self) -> Steps:
+        """What constructions and calls do."""
         return Steps(self.catalogue, self.families, self.branches, self.scope)
 
     @cached_property
@@ -68,7 +69,7 @@ class Analysis:
             lets = shared[origin]
             shared[origin] = set(usage.lets) if lets is None else lets & set(usage.lets)
         return [
-            self._steps.construction(point, lets or set())
+            self.steps.construction(point, lets or set())
             for point, lets in zip(points, shared, strict=True)
         ]
 
@@ -76,7 +77,7 @@ class Analysis:
     def calls(self) -> list[Called]:
         """Every accepted branch."""
         return [
-            self._steps.call(point, self.constructed[origin], usage)
+            self.steps.call(point, self.constructed[origin], usage)
             for point, origin, usage in zip(
                 self.branches.accepted.points, self.branches.origins, self.usages, strict=True
             )

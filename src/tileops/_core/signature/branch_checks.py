@@ -6,6 +6,7 @@ from collections.abc import Iterator, Set
 
 from tileops._core.lang.nodes import (
     Attribute,
+    Bytes,
     Constant,
     Expr,
     FamilyApplication,
@@ -143,6 +144,8 @@ def _missing_payloads(
     analysis: Analysis, path: str, expr: Expr, point: Point
 ) -> Iterator[Complaint]:
     for read in walk(expr):
+        if isinstance(read, Bytes) and analysis.facts.present(read.name, point) is False:
+            yield Complaint(path, 28, f"{to_text(read)} is read")
         if isinstance(read, Attribute) and not analysis.facts.has_payload(read, point):
             owner = read.base.base if isinstance(read.base, Attribute) else read.base
             is_adt = isinstance(owner, Name) and isinstance(point[owner.id], tuple)

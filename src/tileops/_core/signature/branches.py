@@ -112,6 +112,8 @@ class Branches:
             return expr.attr == "kind" or (bool(finite) and all(finite))
         return expr.attr == "value" and isinstance(kind, BoolKind | EnumKind)
 
+    # Conditions
+
     def inline(self, expr: Expr) -> Expr | None:
         """`expr` with the definitions of lets in place of names; None when that gets long."""
         definitions = self.facts.references.definitions
@@ -128,34 +130,6 @@ class Branches:
                 if any(islice(walk(inlined[key.name]), _LONG, None)):
                     return None
         return put_in(expr)
-
-    def judge(
-        self, reads: Iterable[str], complaints: Callable[[Point], Iterable[Complaint]]
-    ) -> Iterator[Complaint]:
-        """The complaints found on the combinations of some discriminants, with witnesses.
-
-        Args:
-            reads: the discriminants that the complaints depend on.
-            complaints: what is wrong at a point.
-        """
-        space = self.space(reads)
-        return witnessed(
-            space,
-            ((bit, c) for bit, point in enumerate(space.points) for c in complaints(point)),
-        )
-
-    def space(self, reads: Iterable[str], accepted_only: bool = False) -> Space:
-        """All combinations of some discriminants; with `accepted_only`, of accepted branches."""
-        names = set(reads)
-        over = [d for d in self.facts.discriminants.values() if d.name in names]
-        points = self.points(over)
-        return Space(over, [p for p in points if not accepted_only or self._reachable(p)])
-
-    def _reachable(self, point: Point) -> bool:
-        """Whether some accepted branch extends a point."""
-        participating = {d.name for d in self.participating}
-        clause = {n: frozenset({v}) for n, v in point.items() if n in participating}
-        return bool(self.accepted.extent(clause))
 
     def runnable(self, expr: Expr) -> Expr:
         """A decided condition in a form that every point may run."""
@@ -177,6 +151,34 @@ class Branches:
         names = [d.name for d in over]
         for values in product(*(d.values for d in over)):
             yield dict(zip(names, values, strict=True))
+
+    def space(self, reads: Iterable[str], accepted_only: bool = False) -> Space:
+        """All combinations of some discriminants; with `accepted_only`, of accepted branches."""
+        names = set(reads)
+        over = [d for d in self.facts.discriminants.values() if d.name in names]
+        points = self.points(over)
+        return Space(over, [p for p in points if not accepted_only or self._reachable(p)])
+
+    def _reachable(self, point: Point) -> bool:
+        """Whether some accepted branch extends a point."""
+        participating = {d.name for d in self.participating}
+        clause = {n: frozenset({v}) for n, v in point.items() if n in participating}
+        return bool(self.accepted.extent(clause))
+
+    def judge(
+        self, reads: Iterable[str], complaints: Callable[[Point], Iterable[Complaint]]
+    ) -> Iterator[Complaint]:
+        """The complaints found on the combinations of some discriminants, with witnesses.
+
+        Args:
+            reads: the discriminants that the complaints depend on.
+            complaints: what is wrong at a point.
+        """
+        space = self.space(reads)
+        return witnessed(
+            space,
+            ((bit, c) for bit, point in enumerate(space.points) for c in complaints(point)),
+        )
 
     def excluded(self, point: Point) -> bool:
         """Whether an invariant or a restriction that the point decides rules it out."""

@@ -76,11 +76,15 @@ class Planner:
             discriminants=branches.participating,
             construction=self._merge(
                 branches.constructions,
+                self.analysis.steps.every_construction(),
                 [c.actions for c in self.analysis.constructed],
                 {},
             ),
             call=self._merge(
-                branches.accepted, [c.actions for c in self.analysis.calls], self._known_to_calls()
+                branches.accepted,
+                self.analysis.steps.every_call(),
+                [c.actions for c in self.analysis.calls],
+                self._known_to_calls(),
             ),
             outputs=tuple(self._outputs()),
             effects=tuple(
@@ -96,10 +100,14 @@ class Planner:
         )
 
     def _merge(
-        self, space: Space, branches: Iterable[Iterable[Action]], known: Mapping[str, int]
+        self,
+        space: Space,
+        everywhere: Iterable[Action],
+        branches: Iterable[Iterable[Action]],
+        known: Mapping[str, int],
     ) -> tuple[Any, ...]:
         """The steps of all branches in one order, each under its guard."""
-        occurs: dict[Action, int] = {}
+        occurs = dict.fromkeys(everywhere, space.everything)
         for bit, actions in enumerate(branches):
             for action in actions:
                 occurs[action] = occurs.get(action, 0) | 1 << bit

@@ -15,9 +15,9 @@ from typing import Any, cast
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
-from tileops._core.lang.nodes import Attribute, Call, Constant, Expr, Name, Present, Shape
+from tileops._core.lang.nodes import Attribute, Bytes, Call, Constant, Expr, Name, Present, Shape
 from tileops._core.lang.walk import children, rebuild, walk
-from tileops._core.signature.discriminants import Point, discriminants, payload_kind
+from tileops._core.signature.discriminants import Point, discriminants, is_maybe, payload_kind
 from tileops._core.signature.plan import Value
 from tileops._core.signature.references import Reference, References
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
@@ -237,7 +237,8 @@ class Facts:
         folded = self.fold(expr, point)
         if isinstance(folded, Constant):
             return (folded.value,)  # type: ignore[return-value]
-        owner = folded.base if isinstance(folded, Attribute) else folded
+        is_payload = isinstance(folded, Attribute) and folded.attr == "value"
+        owner = cast("Attribute", folded).base if is_payload else folded
         if isinstance(owner, Name) and isinstance(point.get(owner.id), tuple):
             return (point[owner.id],)
         return None
@@ -250,14 +251,15 @@ class Facts:
         if not isinstance(read, Attribute):
             return True
         owner = read.base.base if isinstance(read.base, Attribute) else read.base
-        value = point.get(owner.id, _OPEN) if isinstance(owner, Name) else _OPEN
-        if isinstance(value, tuple) and read.attr not in {"kind", "value"}:
-            return self._has_field(cast("Name", owner).id, str(value[0]), read.attr)
-        return value is not None
+        param = self.signature.params.get(owner.id) if isinstance(owner, Name) else None
+        value = point.get(param.name, _OPEN) if isinstance(param, Param) else _OPEN
+        if not isinstance(value, tuple) or not isinstance(param, Param) or read.attr == "kind":
+            return value is not None
+        is_payload = is_maybe(param) and read.attr == "value" and read.base is owner
+        return is_payload or self._has_field(param, str(value[0]), read.attr)
 
-    def _has_field(self, param: str, constructor: str, field: str) -> bool:
-        declared = self.signature.params.get(param)
-        kind = payload_kind(declared) if isinstance(declared, Param) else None
+    def _has_field(self, param: Param, constructor: str, field: str) -> bool:
+        kind = payload_kind(param)
         adt = self.spec.adts.get(kind.name) if isinstance(kind, AdtKind) else None
         return adt is None or field in adt.constructors[constructor].fields
 
@@ -267,5 +269,5 @@ def _named(tree: Expr | Shape) -> Iterator[str]:
     for node in walk(tree):
         if isinstance(node, Name):
             yield node.id
-        elif isinstance(node, Present):
+        elif isinstance(node, Present | Bytes):
             yield node.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from tileops._core.lang.nodes import Expr, Name, Present, Shape
+from tileops._core.lang.nodes import Bytes, Expr, Name, Present, Shape
 from tileops._core.lang.walk import walk
 
 
@@ -35,12 +35,12 @@ class References:
         self._below: dict[int, tuple[Expr | Shape, tuple[Reference, ...]]] = {}
 
     def _direct(self, tree: Expr | Shape) -> tuple[Reference, ...]:
-        """The references that a tree makes itself."""
+        """The references that a tree makes itself; a size in bytes depends on a presence too."""
         found: dict[Reference, None] = {}
         for node in walk(tree):
             if isinstance(node, Name):
                 found[Reference("value", node.id)] = None
-            elif isinstance(node, Present):
+            elif isinstance(node, Present | Bytes):
                 found[Reference("presence", node.name)] = None
         return tuple(key for key in found if key in self.definitions)
 

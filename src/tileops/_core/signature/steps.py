@@ -38,7 +38,7 @@ from tileops._core.spec.model import Declaration, Param, TensorInput
 
 @dataclass(frozen=True)
 class Constructed:
-    """What one construction point does and leaves to the call.
+    """What one construction point adds to a construction and leaves to the call.
 
     Attributes:
         actions: its steps.
@@ -61,7 +61,7 @@ class Constructed:
 
 @dataclass(frozen=True)
 class Called:
-    """What one branch does at a call, and the names that have a value after it."""
+    """What one branch adds to a call, and the names that have a value after it."""
 
     actions: tuple[Action, ...]
     known: frozenset[str]
@@ -91,8 +91,19 @@ class Steps:
         tensors = (*signature.params, *signature.inputs, *signature.outputs)
         self.places = {name: place for place, name in enumerate(tensors)}
 
+    def every_construction(self) -> Iterator[Action]:
+        """What every construction does, whatever its branch."""
+        yield from self._arguments()
+        yield from self._restrictions(at_construction=True)
+
+    def every_call(self) -> Iterator[Action]:
+        """What every call does, whatever its branch."""
+        yield from self._passed()
+        yield from self._restrictions(at_construction=False)
+        yield self._make(("devices",), (Phase.DEVICES,), lambda: SettleDevices(NEVER))
+
     def construction(self, point: Point, lets: Set[str]) -> Constructed:
-        """The actions of a construction point, of whose lets all its branches use `lets`."""
+        """What a construction point adds; all its branches use the lets named in `lets`."""
         folded = {
             name: self.facts.fold(let.node, point)
             for name, let in self.facts.signature.lets.items()
@@ -106,8 +117,6 @@ class Steps:
         combos = [*self._combos(solver)]
         return Constructed(
             (
-                *self._arguments(),
-                *self._restrictions(at_construction=True),
                 *solver.actions,
                 *combos,
                 *signs.values(),
@@ -127,15 +136,13 @@ class Steps:
         )
 
     def call(self, point: Point, constructed: Constructed, usage: Usage) -> Called:
-        """The actions of a call on a branch."""
+        """What a branch adds to a call."""
         lets = {n: e for n, e in usage.lets.items() if n not in constructed.known}
         solver = Solver(self.catalogue, constructed.known, lets)
         solver.solve([*self._held_operands(point, constructed), *self._passed_operands(point)])
         return Called(
             (
-                *self._passed(),
-                *self._restrictions(at_construction=False),
-                *self._devices_and_layouts(point),
+                *self._layouts(point),
                 *self._placements(solver, point),
                 *solver.actions,
                 *(() if constructed.combos else self._combos(solver)),
@@ -201,8 +208,7 @@ class Steps:
         expr = self.branches.runnable(restriction.expr)
         return CheckRule(NEVER, restriction.declaration, expr, domain=True)
 
-    def _devices_and_layouts(self, point: Point) -> Iterator[Action]:
-        yield self._make(("devices",), (Phase.DEVICES,), lambda: SettleDevices(NEVER))
+    def _layouts(self, point: Point) -> Iterator[Action]:
         for name, tensor in self.facts.signature.inputs.items():
             writes = written(tensor, self.facts, point)
             if self.facts.present(name, point) and (tensor.contiguous or writes):

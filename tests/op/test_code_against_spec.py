@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -40,11 +39,9 @@ SPEC: Spec = {
 
 
 @pytest.fixture(autouse=True)
-def own_specs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Specs of the test's own beside the tree's."""
-    kept = registry.manifest()
-    yield
-    monkeypatch.setattr(registry, "_manifest", kept)
+def own_specs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Specs of the test's own beside the tree's, gone when it ends."""
+    monkeypatch.setattr(registry, "_manifest", registry.manifest())
 
 
 _alive: list[type[Any]] = []

@@ -106,3 +106,26 @@ def test_a_missing_reader_says_how_to_install(
             load_weights(files.weights)
         else:
             tokenize(files.tokenizer, ["a"])
+
+
+class InstalledFile:
+    """A file as the metadata of a distribution lists it."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self._path = path
+
+    def locate(self) -> Path:
+        return self._path
+
+
+def test_the_files_are_those_beside_the_weights(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pooling").mkdir()
+    paths = [tmp_path / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
+    listed = [*paths, tmp_path / "pooling" / "config.json"]
+    for path in listed:
+        path.touch()
+    monkeypatch.setattr(metadata, "files", lambda name: [InstalledFile(path) for path in listed])
+    assert locate() == ModelFiles(*paths)

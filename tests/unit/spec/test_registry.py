@@ -113,6 +113,10 @@ def test_register_a_file(row_scale: Spec, tmp_path: Path) -> None:
             "register(mapping): RMSNormFwdOp is already defined in norm/spec.yaml",
         ),
         ("/no/such/file.yaml", "register(/no/such/file.yaml): cannot be read: No such file"),
+        ("/tmp", "register(/tmp): cannot be read: Is a directory"),
+        ("a\0b", "cannot be read: embedded null"),
+        (3, "register(3): expected a path or a mapping"),
+        (b"spec.yaml", "register(b'spec.yaml'): expected a path or a mapping"),
     ],
 )
 def test_register_refuses(source: Any, message: str) -> None:

@@ -69,8 +69,8 @@ def file_content(path: str | os.PathLike[str], source: Source) -> Content:
     """One file given by path; it may bring `adts` of its own."""
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
+    except (OSError, ValueError) as error:
+        reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         return Content(source, problems=(problem(source.label, "", reason),))
     return _parsed(data, source)
 

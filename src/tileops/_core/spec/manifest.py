@@ -50,6 +50,7 @@ class Manifest:
         self.problems = problems
         self.allowed = allowed
         self._table: AdtTable | None = None
+        self._data: Mapping[str, Any] | None = None
         self._read: dict[str, OpSpec] = {}
 
     @property
@@ -72,9 +73,10 @@ class Manifest:
 
     def data(self) -> Mapping[str, Any]:
         """Every spec as data, deeply read-only."""
-        return MappingProxyType(
-            {name: _frozen(record.node) for name, record in self._records.items()}
-        )
+        if self._data is None:
+            frozen = {name: _frozen(record.node) for name, record in self._records.items()}
+            self._data = MappingProxyType(frozen)
+        return self._data
 
     @property
     def adt_table(self) -> AdtTable:

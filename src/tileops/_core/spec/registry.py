@@ -115,17 +115,24 @@ def allow(package: str) -> None:
 
 
 def content_of(source: SpecSource, caller: str, home: str | None = None) -> Content:
-    """A path or a mapping as content, named for messages."""
+    """A path or a mapping as content, named for messages.
+
+    Raises:
+        ManifestError: the source is neither.
+    """
     if isinstance(source, Mapping):
         label = f"mapping of {caller}"
         return mapping_content(source, Source(label, package=None, home=home))
-    path = os.fspath(source)
+    given: object = source
+    path = os.fspath(source) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(path, str):
+        raise ManifestError(f"{verb(source)}: expected a path or a mapping")
     return file_content(path, Source(path, package=caller.partition(".")[0], home=home))
 
 
 def verb(source: SpecSource) -> str:
     """How messages name the registration of a source."""
-    return f"register({'mapping' if isinstance(source, Mapping) else os.fspath(source)})"
+    return f"register({'mapping' if isinstance(source, Mapping) else source})"
 
 
 def merged(base: Manifest, content: Content, subject: str) -> Manifest:

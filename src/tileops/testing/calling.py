@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tileops import Op
+from tileops._core.boundary.naming import stem
 from tileops._core.lang.kinds import DTypeKind, MaybeKind
 from tileops._core.spec.model import OpSpec, Param
 from tileops._core.spec.registry import lookup
@@ -20,8 +20,6 @@ from tileops.testing.drawing import DrawnCall
 
 TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
 """Absolute and relative tolerance by the result's dtype; float8 inputs widen it to 6e-2."""
-
-_WORDS = re.compile(r"RMS|MLP|MoE|RoPE|YaRN|FP8|INT8|INT4|TopK|TopP|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
 
 
 def spec_of(op: str) -> OpSpec:
@@ -40,8 +38,7 @@ def class_of(op: str) -> type[Any]:
 
 def reference_name(op: str) -> str:
     """The reference function of an op: its name in snake case without `Fwd`."""
-    words = _WORDS.findall(op.removesuffix("Op"))
-    return "_".join(word.lower() for word in words if word != "Fwd")
+    return "_".join(word for word in stem(op).split("_") if word != "fwd")
 
 
 def construct(call: DrawnCall) -> Op:

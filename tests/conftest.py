@@ -14,3 +14,14 @@ def poisoned_memory() -> Iterator[None]:
 
     with poisoned():
         yield
+
+
+@pytest.fixture
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest as in a new process, with no entry points; the shared one comes back after."""
+    from tileops._core.spec import registry
+
+    monkeypatch.setattr(registry, "_manifest", None)
+    for table in ("_points", "_pending", "_loadings"):
+        monkeypatch.setattr(registry, table, [])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])

@@ -125,7 +125,7 @@ def test_table_aligns_columns_and_ends_lines_clean() -> None:
 def test_list_prints_names_sorted(tileops: Run) -> None:
     outcome = tileops(list_ops.NAME)
     lines = outcome.out.splitlines()
-    assert lines[0].split() == ["OP", "FAMILY", "STATUS", "MIRRORS"]
+    assert lines[0].split() == ["OP", "FAMILY", "STATUS", "PACKAGE", "MIRRORS"]
     names = [line.split()[0] for line in lines[1:]]
     assert names == sorted(names)
     assert {"RMSNormFwdOp", "GemmFwdOp"} <= set(names)

@@ -23,7 +23,7 @@ def empty_registry(monkeypatch):
     monkeypatch.setattr(loading, "_loaded", True)
     monkeypatch.setattr(loading, "_loading", False)
     monkeypatch.setattr(loading, "_tried", set())
-    monkeypatch.setattr(loading, "_failures", [])
+    monkeypatch.setattr(loading, "_loadings", [])
     yield registry
     saved.version = registry.current.version + 1
     registry.current = saved

@@ -5,6 +5,8 @@ import torch
 from toys import add_kernel, add_op, body_op, pair, tensor
 
 from tileops import Op, backend
+from tileops._core.plugins import Loading
+from tileops._core.targets import loading
 from tileops.backend import BUILTIN, TensorSpec
 from tileops.errors import (
     AmbiguousTargetError,
@@ -123,9 +125,8 @@ def test_unknown_target(monkeypatch):
     with pytest.raises(UnknownTargetError) as caught:
         add_op()(target="nowhere")(*pair())
     assert str(caught.value) == "target 'nowhere' is not registered; known targets: 'east'"
-    from tileops._core.targets import loading
-
-    monkeypatch.setattr(loading, "_failures", ["broken = broken: ImportError: no"])
+    failed = Loading("broken", "broken", 0.1, "ImportError: no")
+    monkeypatch.setattr(loading, "_loadings", [failed])
     with pytest.raises(UnknownTargetError, match=r"; see tileops.backend.load_failures\(\)"):
         add_op()(target="nowhere")(*pair())
 

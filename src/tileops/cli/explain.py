@@ -17,7 +17,7 @@ from tileops._core.lang.members import Accepted, DTypeMember
 from tileops._core.spec.model import OpSpec, Param, TensorInput
 from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
 from tileops.cli.output import UsageFault, add_json_flag, print_json
-from tileops.cli.specs import class_of, spec_named
+from tileops.cli.specs import class_of, spec_named, table_of
 
 if TYPE_CHECKING:
     from tileops import Op
@@ -157,7 +157,9 @@ def _construct(spec: OpSpec, params: Mapping[str, Any], target: str | None) -> O
         if not isinstance(declared, Param) or declared.type.node is None:
             raise UsageFault(f"--param {name}: a tensor, which cannot be written here")
         arguments[name] = getattr(torch, value) if _is_dtype(declared, value) else value
-    return class_of(spec)(**arguments, target=target)
+    op = class_of(spec)
+    table_of(op)
+    return op(**arguments, target=target)
 
 
 def _is_dtype(declared: Param, value: object) -> bool:

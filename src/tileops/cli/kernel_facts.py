@@ -1,4 +1,4 @@
-"""What the implementations of an op class declare about themselves."""
+"""What the implementations of an op declare about themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tileops import Op
+    from tileops._core.dispatch.table import ImplementationTable
     from tileops.kernels import Kernel
 
 
@@ -18,6 +18,7 @@ class KernelFacts:
     interface: str
     key: str
     kernel: str
+    package: str
     devices: tuple[str, ...]
     archs: tuple[int, ...] | None
     general: bool
@@ -32,13 +33,12 @@ class KernelFacts:
         return f"before {', '.join(self.preferred_over)}" if self.preferred_over else ""
 
 
-def kernel_facts(op: type[Op]) -> list[KernelFacts]:
+def kernel_facts(table: ImplementationTable) -> list[KernelFacts]:
     """The facts of every implementation, by interface in the class's order."""
     return [
-        _facts(interface, key, kernel)
-        for interface, contract in op.interfaces.items()
-        for key, kernel in op.kernel_types.items()
-        if issubclass(kernel, contract)
+        _facts(interface, key, table.kernel_types[key])
+        for interface, keys in table.keys_by_interface.items()
+        for key in keys
     ]
 
 
@@ -48,6 +48,7 @@ def _facts(interface: str, key: str, kernel: type[Kernel]) -> KernelFacts:
         interface=interface,
         key=key,
         kernel=kernel.__name__,
+        package=kernel.__module__.partition(".")[0],
         devices=tuple(sorted(kernel.devices)),
         archs=None if archs is None else tuple(sorted(archs)),
         general=kernel.general,

@@ -6,6 +6,7 @@ import argparse
 
 from tileops._core.spec import registry
 from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+from tileops.cli.specs import package_of
 
 NAME = "list"
 SUMMARY = "list the ops"
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
             "op": spec.name,
             "family": spec.family,
             "status": spec.status,
+            "package": package_of(spec),
             "mirrors": spec.ref_api,
             "origin": spec.origin,
         }
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(rows)
         return 0
-    columns = ("op", "family", "status", "mirrors")
+    columns = ("op", "family", "status", "package", "mirrors")
     print(
         table([c.upper() for c in columns], [[str(row[c] or "") for c in columns] for row in rows])
     )

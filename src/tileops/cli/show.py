@@ -10,7 +10,7 @@ from tileops._core.spec.model import OpSpec
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.output import UsageFault, add_json_flag, print_json, table
 from tileops.cli.signature_text import parameter_rows, signature_lines
-from tileops.cli.specs import class_of, spec_named
+from tileops.cli.specs import class_of, spec_named, table_of
 
 NAME = "show"
 SUMMARY = "show an op's signature, parameters and kernels"
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(source, end="")
         return 0
-    kernels = kernel_facts(class_of(spec)) if spec.status == "implemented" else []
+    kernels = kernel_facts(table_of(class_of(spec))) if spec.status == "implemented" else []
     if args.json:
         print_json(_data(spec, kernels))
     else:
@@ -103,12 +103,13 @@ def _cost(spec: OpSpec) -> list[tuple[str, str]]:
 
 
 def _kernel_table(kernels: list[KernelFacts]) -> str:
-    header = ("INTERFACE", "KERNEL", "CLASS", "DEVICES", "ARCHS", "ORDER")
+    header = ("INTERFACE", "KERNEL", "CLASS", "FROM", "DEVICES", "ARCHS", "ORDER")
     rows = [
         (
             facts.interface,
             facts.key,
             facts.kernel,
+            facts.package,
             ", ".join(facts.devices),
             "any" if facts.archs is None else ", ".join(f"sm_{arch}" for arch in facts.archs),
             facts.rank,

@@ -13,6 +13,7 @@ from tileops.cli.output import UsageFault
 
 if TYPE_CHECKING:
     from tileops import Op
+    from tileops._core.dispatch.table import ImplementationTable
 
 
 def spec_named(name: str) -> OpSpec:
@@ -38,17 +39,36 @@ def _stem(name: str) -> str:
     return re.sub("(fwd|bwd)?op$", "", name.lower())
 
 
+def package_of(spec: OpSpec) -> str:
+    """Where an op comes from: this package, a pack, or the origin of what running code gave."""
+    return spec.home.partition(".")[0] if spec.home else spec.origin
+
+
 def class_of(spec: OpSpec) -> type[Op]:
-    """The class that implements an in-tree spec.
+    """The class that implements a spec, in the tree or in a pack.
 
     Raises:
-        UsageFault: the family has no such class.
+        UsageFault: there is none, or it cannot be imported.
     """
-    from importlib import import_module
+    from tileops._core.validate.code import find_class
 
-    found: type[Op] | None = getattr(import_module(f"tileops.{spec.family}"), spec.name, None)
-    if found is None:
-        raise UsageFault(
-            f"{spec.name} is {spec.status}, but tileops.{spec.family} has no such class"
-        )
+    found = find_class(spec)
+    if isinstance(found, str):
+        raise UsageFault(f"{spec.name} is {spec.status}, but {found}")
     return found
+
+
+def table_of(op: type[Op]) -> ImplementationTable:
+    """The implementations of an op class, those that backends added included.
+
+    Raises:
+        UsageFault: they contradict each other, so that the op cannot be constructed.
+    """
+    from tileops._core.op.construct import implementation_table
+    from tileops._core.targets import loading
+
+    loading.ensure_loaded()
+    try:
+        return implementation_table(op)
+    except (TypeError, ValueError) as fault:
+        raise UsageFault(f"{op.__name__} cannot be constructed: {fault}") from fault

@@ -1,14 +1,11 @@
-"""Specs to vary, and a registry of one's own."""
+"""Specs to vary."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from tileops._core.spec import registry
 
 ROW_SCALE: dict[str, Any] = {
     "family": "elementwise",
@@ -41,12 +38,3 @@ ROW_SCALE: dict[str, Any] = {
 def row_scale() -> dict[str, Any]:
     """A complete small spec that the test may change."""
     return copy.deepcopy(ROW_SCALE)
-
-
-@pytest.fixture
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A registry as in a new process, with no entry points; the shared one comes back after."""
-    monkeypatch.setattr(registry, "_manifest", None)
-    monkeypatch.setattr(registry, "_pending", [])
-    monkeypatch.setattr(registry, "entry_points", lambda group: [])
-    yield

@@ -35,11 +35,8 @@ SPEC: Spec = {
 
 
 @pytest.fixture(autouse=True)
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry as in a new process, without entry points."""
-    monkeypatch.setattr(registry, "_manifest", None)
-    monkeypatch.setattr(registry, "_pending", [])
-    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+def own_registry(fresh_registry: None) -> None:
+    """Each test has a manifest of its own."""
 
 
 def varied(**changes: Any) -> Spec:

@@ -3,6 +3,8 @@
 Loading happens once, on the first look-up, and is lenient: what cannot be read becomes a problem.
 Registration is strict and all-or-nothing. The manifest is immutable and replaced under one lock;
 entry points are resolved without it, because they import foreign modules that may look specs up.
+Importing a pack may define its op classes, which look up the pack's own specs: an entry point whose
+package is half imported is therefore resolved as soon as it can be.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -17,6 +20,7 @@ from importlib.resources import files
 from typing import Any
 
 from tileops import FAMILIES
+from tileops._core.plugins import Loading, in_order, is_importing
 from tileops._core.spec.content import (
     Content,
     file_content,
@@ -35,25 +39,40 @@ SpecSource = str | os.PathLike[str] | Mapping[Any, Any]
 
 _lock = threading.RLock()
 _manifest: Manifest | None = None
+_points: list[EntryPoint] = []
 _pending: list[EntryPoint] = []
-_resolving = threading.local()
+_loadings: list[Loading] = []
+
+
+class _Resolving(threading.local):
+    """The entry points that this thread is resolving, outermost first."""
+
+    def __init__(self) -> None:
+        self.points: list[EntryPoint] = []
+
+
+_resolving = _Resolving()
 
 
 def manifest() -> Manifest:
     """The manifest as it stands; the first call loads it.
 
-    A look-up made while this thread resolves an entry point sees what is loaded so far.
+    A look-up made while this thread resolves an entry point sees what is loaded so far, the specs
+    of packages that are being imported included.
     """
     loaded = _loaded()
-    if _pending and not getattr(_resolving, "active", False):
-        _resolving.active = True
-        try:
-            for point in tuple(_pending):
+    if _pending:
+        for point in tuple(_pending):
+            if _may_resolve(point):
                 _load_entry_point(point)
-        finally:
-            _resolving.active = False
         loaded = _loaded()
     return loaded
+
+
+def _may_resolve(point: EntryPoint) -> bool:
+    """Whether this thread can resolve a point now: while it resolves one, only a half imported."""
+    under_way = _resolving.points
+    return not under_way or (is_importing(point) and under_way.count(point) < 2)
 
 
 def _loaded() -> Manifest:
@@ -62,8 +81,8 @@ def _loaded() -> Manifest:
     if _manifest is None:
         with _lock:
             if _manifest is None:
-                found = entry_points(group=GROUP)
-                _pending.extend(sorted(found, key=lambda point: (point.name, point.value)))
+                _points[:] = in_order(entry_points(group=GROUP))
+                _pending[:] = _points
                 _manifest = Manifest().adding(tree_contents(files("tileops"), FAMILIES))
     return _manifest
 
@@ -81,6 +100,12 @@ def specs() -> Mapping[str, Any]:
 def load_problems() -> tuple[Finding, ...]:
     """What could not be loaded, as findings whose `op` is a file or an entry point."""
     return tuple(found.finding for found in manifest().problems)
+
+
+def loadings() -> tuple[Loading, ...]:
+    """How loading each installed pack went."""
+    manifest()
+    return tuple(_loadings)
 
 
 def register(source: SpecSource, caller: str) -> None:
@@ -163,29 +188,48 @@ def _objections(base: Manifest, content: Content) -> Iterator[str]:
 
 
 def _load_entry_point(point: EntryPoint) -> None:
-    """Resolve one entry point and merge what it gives; a failure is reported, not raised."""
-    global _manifest
-    label = f"entry point {point.name} ({point.value})"
+    """Resolve one entry point and merge what it gives; a failure is reported, not raised.
+
+    While a pack is half imported, what fails may do so for that reason, and is tried again later.
+    """
+    started = time.perf_counter()
+    _resolving.points.append(point)
     try:
         content: Content | None = _resolve(point)
         failure = ""
     except Exception as error:
-        if _is_importing(point.module):
-            return
         content, failure = None, f"{type(error).__name__}: {error}"
+    finally:
+        _resolving.points.pop()
+    if failure and any(map(is_importing, _points)):
+        return
     with _lock:
         if point not in _pending:
             return
         _pending.remove(point)
-        if content is not None:
-            try:
-                _manifest = merged(_loaded(), content, "register")
-            except ManifestError as error:
-                failure = str(error)
-        if failure:
-            _manifest = _loaded().reporting(problem(label, "", f"cannot be loaded: {failure}"))
+        failure = _merge_pack(point, content, failure)
+        seconds = time.perf_counter() - started
+        _loadings.append(Loading(point.name, point.value, seconds, failure or None))
     if failure:
-        warnings.warn(f"{label} cannot be loaded: {failure}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{_label(point)} cannot be loaded: {failure}", RuntimeWarning, stacklevel=2)
+
+
+def _merge_pack(point: EntryPoint, content: Content | None, failure: str) -> str:
+    """Merge what an entry point gave, or note why nothing can be; the failure, empty if none."""
+    global _manifest
+    if content is not None:
+        try:
+            _manifest = merged(_loaded(), content, "register")
+        except ManifestError as error:
+            failure = str(error)
+    if failure:
+        found = problem(_label(point), "", f"cannot be loaded: {failure}")
+        _manifest = _loaded().reporting(found)
+    return failure
+
+
+def _label(point: EntryPoint) -> str:
+    return f"entry point {point.name} ({point.value})"
 
 
 def _resolve(point: EntryPoint) -> Content:
@@ -197,9 +241,3 @@ def _resolve(point: EntryPoint) -> Content:
         raise ManifestError(f"resolves to {kind}, expected a path, a mapping or a function of none")
     home = getattr(sys.modules[point.module], "__package__", None)
     return content_of(target, point.module, home or None)
-
-
-def _is_importing(module: str) -> bool:
-    """Whether a module is half imported, so that what it lacks may still come."""
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))

@@ -9,15 +9,17 @@ One that is interrupted leaves nothing behind either, and the next question trie
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from importlib.metadata import EntryPoint, entry_points
 
+from tileops._core.plugins import Loading, in_order
 from tileops._core.targets import registry
 
 GROUP = "tileops.backends"
 
 _tried: set[tuple[str, str]] = set()
-_failures: list[str] = []
+_loadings: list[Loading] = []
 _loaded = False
 _loading = False
 
@@ -30,7 +32,7 @@ def ensure_loaded() -> None:
     """
     if _loaded or not _load_all():
         return
-    for failure in _failures:
+    for failure in failures():
         warnings.warn(
             f"a backend package could not be loaded: {failure}; "
             "tileops.backend.load_failures() lists them all",
@@ -47,7 +49,7 @@ def _load_all() -> bool:
             return False
         _loading = True
         try:
-            for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
+            for entry in in_order(entry_points(group=GROUP)):
                 if (entry.name, entry.value) not in _tried:
                     _load(entry)
         finally:
@@ -58,27 +60,39 @@ def _load_all() -> bool:
 
 def failures() -> tuple[str, ...]:
     """A line per package that could not be loaded: name, value, exception."""
-    return tuple(_failures)
+    return tuple(
+        f"{each.name} = {each.value}: {each.failure}" for each in _loadings if each.failure
+    )
+
+
+def loadings() -> tuple[Loading, ...]:
+    """How loading each backend package went."""
+    ensure_loaded()
+    return tuple(_loadings)
 
 
 def hint() -> str:
     """What target-related errors add when some package could not be loaded."""
-    return "; see tileops.backend.load_failures()" if _failures else ""
+    return "; see tileops.backend.load_failures()" if failures() else ""
 
 
 def _load(entry: EntryPoint) -> None:
     saved = registry.current.copy()
     modules = set(sys.modules)
+    started = time.perf_counter()
+    failure = None
     try:
         entry.load()
     except Exception as error:
         registry.restore(saved)
-        _failures.append(f"{entry.name} = {entry.value}: {type(error).__name__}: {error}")
+        failure = f"{type(error).__name__}: {error}"
     except BaseException:
         registry.restore(saved)
         _forget(entry, modules)
         raise
     _tried.add((entry.name, entry.value))
+    seconds = time.perf_counter() - started
+    _loadings.append(Loading(entry.name, entry.value, seconds, failure))
 
 
 def _forget(entry: EntryPoint, before: set[str]) -> None:

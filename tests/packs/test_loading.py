@@ -1,0 +1,116 @@
+"""Packs are found, whatever is imported first, and none that fails stops another."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from sources import INIT, pack
+
+from tileops import manifest
+from tileops._core.spec import registry
+from tileops._core.spec.registry import lookup
+from tileops._core.validate.code import find_class
+
+EAGER = INIT + "\nfrom {package}.ops import *\n"
+
+
+def serves(cls: Any) -> bool:
+    """Whether the class got what its spec generates, and computes."""
+    return bool(cls.compile_op_names) and bool(
+        torch.equal(cls()(torch.ones(3)), torch.full((3,), 2.0))
+    )
+
+
+def test_a_pack_is_found_and_its_classes_where_they_are_asked_for(install: Any) -> None:
+    install(pack("acme_lazy"), acme="acme_lazy:SPEC")
+    spec = lookup("TwiceFwdOp")
+    assert spec is not None
+    assert (spec.home, spec.package, spec.faults) == ("acme_lazy", "acme_lazy", ())
+    assert serves(find_class(spec))
+    (loading,) = registry.loadings()
+    assert (loading.name, loading.failure) == ("acme", None)
+    assert str(loading) == "acme = acme_lazy:SPEC: loaded"
+
+
+@pytest.mark.parametrize("first", ["manifest", "package"])
+def test_a_package_may_define_its_classes_while_it_is_imported(install: Any, first: str) -> None:
+    files = pack(f"acme_{first}")
+    files[f"acme_{first}/__init__.py"] = EAGER.format(package=f"acme_{first}")
+    install(files, acme=f"acme_{first}:SPEC")
+    if first == "manifest":
+        manifest.specs()
+    assert serves(importlib.import_module(f"acme_{first}").TwiceFwdOp)
+
+
+@pytest.mark.parametrize("first", ["manifest", "package"])
+def test_the_specs_may_lie_in_a_module_of_their_own(install: Any, first: str) -> None:
+    package = f"acme_apart_{first}"
+    files = pack(package)
+    files[f"{package}/specs.py"] = INIT
+    files[f"{package}/__init__.py"] = f"from {package}.ops import *\n"
+    install(files, acme=f"{package}.specs:SPEC")
+    if first == "manifest":
+        manifest.specs()
+    assert serves(importlib.import_module(package).TwiceFwdOp)
+    assert lookup("TwiceFwdOp").home == package  # type: ignore[union-attr]
+
+
+def test_a_pack_may_import_another_that_is_half_imported(install: Any) -> None:
+    base, above = pack("zeta_base"), pack("acme_above", "ThriceFwdOp", "thrice")
+    base["zeta_base/__init__.py"] = EAGER.format(package="zeta_base")
+    above["acme_above/__init__.py"] = "from zeta_base import TwiceFwdOp\n" + EAGER.format(
+        package="acme_above"
+    )
+    install({**base, **above}, above="acme_above:SPEC", base="zeta_base:SPEC")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert serves(importlib.import_module("zeta_base").TwiceFwdOp)
+        assert serves(importlib.import_module("acme_above").ThriceFwdOp)
+    assert registry.load_problems() == ()
+
+
+def test_importing_the_upper_pack_first_finds_both(install: Any) -> None:
+    base, above = pack("zeta_low"), pack("acme_high", "ThriceFwdOp", "thrice")
+    base["zeta_low/__init__.py"] = EAGER.format(package="zeta_low")
+    above["acme_high/__init__.py"] = "import zeta_low\n" + EAGER.format(package="acme_high")
+    install({**base, **above}, high="acme_high:SPEC", low="zeta_low:SPEC")
+    manifest.specs()
+    assert serves(importlib.import_module("zeta_low").TwiceFwdOp)
+    assert serves(importlib.import_module("acme_high").ThriceFwdOp)
+
+
+@pytest.mark.parametrize(
+    ("files", "value", "failure"),
+    [
+        ({}, "acme_none:SPEC", "ModuleNotFoundError: No module named 'acme_none'"),
+        ({"acme_raise/__init__.py": "1 / 0"}, "acme_raise:SPEC", "ZeroDivisionError"),
+        ({"acme_bad/__init__.py": "SPEC = 3"}, "acme_bad:SPEC", "resolves to int, expected a path"),
+        ({"acme_gone/__init__.py": "SPEC = '/none.yaml'"}, "acme_gone:SPEC", "cannot be read"),
+        ({}, "not a module", "Error"),
+        ({}, "", "Error"),
+    ],
+)
+def test_a_pack_that_fails_is_named_and_stops_no_other(
+    install: Any, files: dict[str, str], value: str, failure: str
+) -> None:
+    install({**files, **pack("zeta_good")}, acme=value, zeta="zeta_good:SPEC")
+    with pytest.warns(RuntimeWarning, match=r"entry point acme \(.*\) cannot be loaded"):
+        assert lookup("TwiceFwdOp") is not None
+    (problem,) = registry.load_problems()
+    assert problem.op == f"entry point acme ({value})"
+    assert failure in problem.message
+    assert [bool(each.failure) for each in registry.loadings()] == [True, False]
+    report = manifest.validate()
+    assert any(found.op == problem.op for found in report.findings)
+
+
+def test_a_pack_that_takes_names_brings_none(install: Any) -> None:
+    install(pack("acme_taken", "RMSNormFwdOp"), acme="acme_taken:SPEC")
+    with pytest.warns(RuntimeWarning, match="already defined in norm/spec.yaml"):
+        spec = lookup("RMSNormFwdOp")
+    assert spec is not None
+    assert spec.in_tree

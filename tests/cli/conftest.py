@@ -39,3 +39,8 @@ def tileops(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def own_manifest(fresh_registry: None) -> None:
+    """What other tests registered is no business of the command line."""

@@ -125,7 +125,7 @@ def test_doctor_fails_on_a_backend_that_does_not_load(
     outcome = tileops("doctor")
     assert outcome.code == 1
     assert "load failure: acme = acme.ops: ImportError: no acme\n" in outcome.out
-    assert outcome.out.endswith("NOT healthy: see what failed to load\n")
+    assert outcome.out.endswith("NOT healthy: see what is at fault\n")
 
 
 @pytest.fixture(scope="module")

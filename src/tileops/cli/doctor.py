@@ -1,7 +1,8 @@
-"""Say what this installation has: versions, devices, backends, and what failed to load.
+"""Say what this installation has: versions, devices, plug-ins, and what failed to load.
 
-Fails when a backend or a spec file could not be loaded. A missing GPU or TileLang is no failure:
-the portable kernels need neither.
+Fails when a backend, a pack or a spec file could not be loaded, when what a backend registered
+keeps an op from being constructed, and when a device has no clear target. A missing GPU or TileLang
+is no failure: the portable kernels need neither.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Any
 
 from tileops._core.spec import registry
 from tileops.cli.output import add_json_flag, print_json, table
+from tileops.cli.plugins import plugin_rows, registration_faults, strangers
 
 NAME = "doctor"
 SUMMARY = "say what this installation has and what failed to load"
 
+_BAD_NEWS = ("load_failures", "load_problems", "registration_faults")
 _PACKAGES = ("tileops", "torch", "tilelang", "PyYAML", "safetensors", "tokenizers")
 
 
@@ -30,16 +33,20 @@ def run(args: argparse.Namespace) -> int:
     from tileops import backend
 
     versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
+    devices = _devices()
     facts: dict[str, Any] = {
         "versions": versions,
-        "devices": _devices(),
+        "devices": devices,
+        "plugins": plugin_rows(),
         "ops": _op_counts(),
         "targets": list(backend.registered_targets()),
         "default_target": backend.default_target(),
         "load_failures": [str(line) for line in backend.load_failures()],
         "load_problems": [f"{found.op}: {found.message}" for found in registry.load_problems()],
+        "registration_faults": registration_faults(device["device"] for device in devices),
+        "unknown_ops": strangers(),
     }
-    facts["healthy"] = not facts["load_failures"] and not facts["load_problems"]
+    facts["healthy"] = not any(facts[bad] for bad in _BAD_NEWS)
     if args.json:
         print_json(facts)
     else:
@@ -102,13 +109,28 @@ def _text(facts: dict[str, Any]) -> str:
         "",
         table(("device", "name", "arch", "memory"), devices),
         "",
+        *_plugin_table(facts["plugins"]),
         f"ops: {counts['implemented']} implemented, {counts['spec-only']} by spec only",
         f"targets: {', '.join(facts['targets']) or 'none beside the built-in kernels'}",
         f"default target: {facts['default_target'] or 'by device'}",
     ]
     if facts["versions"]["tilelang"] is None:
         lines.append("TileLang is missing: portable kernels serve CUDA; install 'tileops[cuda]'")
-    for title in ("load_failures", "load_problems"):
+    if facts["unknown_ops"]:
+        lines.append(f"registered for ops unknown here: {', '.join(facts['unknown_ops'])}")
+    for title in _BAD_NEWS:
         lines += [f"{title.replace('_', ' ')[:-1]}: {text}" for text in facts[title]]
-    lines.append("healthy" if facts["healthy"] else "NOT healthy: see what failed to load")
+    lines.append("healthy" if facts["healthy"] else "NOT healthy: see what is at fault")
     return "\n".join(lines)
+
+
+def _plugin_table(plugins: list[dict[str, Any]]) -> list[str]:
+    """The table of plug-ins with a blank line after it; nothing when there are none."""
+    if not plugins:
+        return []
+    rows = [
+        (each["kind"], each["name"], each["value"], f"{each['seconds']:.2f}", each["state"])
+        for each in plugins
+    ]
+    header = ("plug-in", "name", "entry point", "seconds", "state")
+    return [table(header, rows, right=frozenset({3})), ""]

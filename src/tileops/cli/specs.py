@@ -71,4 +71,4 @@ def table_of(op: type[Op]) -> ImplementationTable:
     try:
         return implementation_table(op)
     except (TypeError, ValueError) as fault:
-        raise UsageFault(f"{op.__name__} cannot be constructed: {fault}") from fault
+        raise UsageFault(f"{fault}; the op cannot be constructed") from fault

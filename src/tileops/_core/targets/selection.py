@@ -73,10 +73,16 @@ def _name(asked: str | None, device: torch.device | None) -> tuple[str, Rule] | 
         return default, "process default"
     if device is None:
         return None
-    return _detect(device) or BUILTIN, "detection"
+    return detected(device) or BUILTIN, "detection"
 
 
-def _detect(device: torch.device) -> str | None:
+def detected(device: torch.device) -> str | None:
+    """The one target that claims a device, or None.
+
+    Raises:
+        AmbiguousTargetError: several targets claim it.
+        BackendError: a detector raised.
+    """
     claiming = []
     for target, detect in list(registry.current.detectors.items()):
         try:

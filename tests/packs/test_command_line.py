@@ -1,0 +1,73 @@
+"""The command line treats the ops of a pack as it treats ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sources import pack
+
+from tileops.cli import main
+
+
+@pytest.fixture
+def run(install: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command with the pack `acme_line` installed; its exit code and what it printed."""
+    install(pack("acme_line"), acme="acme_line:SPEC")
+
+    def command(*arguments: str) -> tuple[int, str]:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return command
+
+
+def test_list_tells_the_package(run: Any) -> None:
+    code, text = run("list", "--family", "acme_line")
+    assert code == 0
+    assert text.splitlines()[1].split() == ["TwiceFwdOp", "acme_line", "implemented", "acme_line"]
+
+
+def test_show_finds_the_class_and_its_kernels(run: Any) -> None:
+    code, text = run("show", "TwiceFwdOp")
+    assert code == 0, text
+    assert "TwiceFwdOp: acme_line, implemented\ndeclared in " in text
+    assert "twice      torch   TorchKernel  acme_line  cpu, cuda  any    after all others\n" in text
+    assert "  torch: Twice, by torch." in text
+
+
+def test_validate_checks_its_code(run: Any, tmp_path: Any) -> None:
+    code, text = run("validate", "TwiceFwdOp")
+    assert (code, text) == (0, "0 errors, 0 advisories\n")
+
+
+def test_validate_finds_what_its_code_gets_wrong(
+    install: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = pack("acme_wrong")
+    files["acme_wrong/spec.yaml"] = files["acme_wrong/spec.yaml"].replace(
+        "    inputs:", "    params: {gain: {type: float, default: 1.0}}\n    inputs:"
+    )
+    install(files, acme="acme_wrong:SPEC")
+    assert main(("validate", "TwiceFwdOp")) == 1
+    assert "error TwiceFwdOp signature.params: [V47] " in capsys.readouterr().out
+
+
+def test_explain_follows_its_body(run: Any) -> None:
+    code, text = run("explain", "TwiceFwdOp", "--shape", "x=2x3", "--dtype", "T=float16")
+    assert code == 0, text
+    assert text.startswith("TwiceFwdOp on cpu: served by builtin (detection)\n")
+    assert "torch (TorchKernel): accepted" in text
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_a_pack_whose_module_fails_is_one_error(
+    install: Any, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    install({**pack("acme_fails"), "acme_fails/ops.py": "1 / 0"}, acme="acme_fails:SPEC")
+    assert main((command, "TwiceFwdOp")) == 2
+    assert capsys.readouterr().err == (
+        f"tileops {command}: error: TwiceFwdOp is implemented, but the class cannot be imported: "
+        "ZeroDivisionError: division by zero\n"
+    )

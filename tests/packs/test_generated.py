@@ -1,0 +1,88 @@
+"""The pytest plugin runs the generated tests of a pack, and of nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sources import pack
+
+from tileops.testing.choice import ChoiceFault, chosen_ops
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of packages with one pack whose op computes something wrong in float16 only."""
+    folder = tmp_path_factory.mktemp("site")
+    files = pack("acme_tested")
+    wrong = "return x * 2 if x.dtype is torch.float32 else x * 3"
+    files["acme_tested/ops.py"] = files["acme_tested/ops.py"].replace("return x * 2", wrong)
+    files["acme-1.0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n"
+    files["acme-1.0.dist-info/entry_points.txt"] = "[tileops.ops]\nacme = acme_tested:SPEC\n"
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def run(site: Path, folder: Path, *arguments: str) -> tuple[int, str]:
+    """pytest in an empty folder, with the plugin and the pack installed."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tileops.testing.plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(
+        [*command, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, site)))},
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_tests_of_a_pack_run_and_find_its_fault(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text("def test_own_of_the_pack():\n    pass\n")
+    code, text = run(site, tmp_path, "--tileops-ops", "acme_tested", "-v", "-k", "values or meta")
+    assert code == 1, text
+    assert "test_values_equal_the_reference[TwiceFwdOp] FAILED" in text
+    assert "test_meta_tensors_give_shapes_and_build_nothing[TwiceFwdOp] PASSED" in text
+    assert "TwiceFwdOp({}) on {'x': 'float16" in text
+    assert "RMSNormFwdOp" not in text
+    assert "test_own_of_the_pack" not in text
+
+
+def test_paths_given_run_beside_the_generated_tests(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text("def test_own_of_the_pack():\n    pass\n")
+    arguments = ("test_own.py", "--tileops-ops", "TwiceFwdOp", "--collect-only", "-q")
+    code, text = run(site, tmp_path, *arguments)
+    assert code == 0, text
+    assert "test_own.py::test_own_of_the_pack" in text
+    assert "test_values_equal_the_reference[TwiceFwdOp]" in text
+
+
+def test_a_name_that_means_nothing_is_one_error(site: Path, tmp_path: Path) -> None:
+    code, text = run(site, tmp_path, "-q", "--tileops-ops", "acme_nowhere")
+    assert code == 4
+    assert text == (
+        "ERROR: --tileops-ops: acme_nowhere is neither an implemented op nor a package that has "
+        "one\n\n"
+    )
+
+
+@pytest.mark.usefixtures("fresh_registry")
+def test_ops_are_chosen_by_name_package_and_folder() -> None:
+    assert chosen_ops(["RMSNormFwdOp"]) == ["RMSNormFwdOp"]
+    assert chosen_ops(None) == chosen_ops(["tileops"])
+    assert "GemmFwdOp" in chosen_ops(["tileops.gemm", "RMSNormFwdOp"])
+    with pytest.raises(ChoiceFault, match="tile is neither an implemented op"):
+        chosen_ops(["tile"])

@@ -1,0 +1,135 @@
+"""Plug-ins of every bad kind, installed for a process of its own: nothing breaks, all are named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+BACKENDS = {
+    "absent": None,
+    "good": """
+from tileops import backend
+backend.register_detector(target="good", detect=lambda device: False)
+backend.register_kernel_builder(op="NowhereFwdOp", target="good", build_kernel=print)
+""",
+    "half": """
+from tileops import backend
+backend.register_detector(target="half", detect=lambda device: True)
+backend.register_kernel_builder(op="RMSNormFwdOp", target="half", build_kernel=print)
+backend.register_kernel_type("RMSNormFwdOp", "half", int)
+backend.set_default_target("half")
+raise OSError("no driver")
+""",
+    "slow": "import time\ntime.sleep(1.05)",
+    "stray": """
+from tileops import backend
+backend.register_kernel_type("LayerNormFwdOp", "stray", int)
+""",
+    "syntax": "def",
+    "raising_detector": """
+from tileops import backend
+def detect(device):
+    raise RuntimeError("asked too much")
+backend.register_detector(target="nosy", detect=detect)
+""",
+}
+PACKS = {"lost_pack": "1 / 0"}
+
+PROGRAM = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import tileops
+early = [name for name in sys.modules if name.startswith("plug_")]
+import torch
+from tileops.norm import RMSNormFwdOp
+y = RMSNormFwdOp([4], target="builtin")(torch.ones(2, 4))
+from tileops import backend
+from tileops.cli import main
+print(json.dumps({"early": early, "sum": float(y.sum()), "targets": backend.registered_targets(),
+                  "default": backend.default_target()}))
+for line in sys.argv[1:]:
+    print("\\x00", end="")
+    print("exit code", main(line.split()))
+"""
+
+
+def distribution(site: Path, name: str, group: str, source: str | None) -> None:
+    """Put an installed distribution with one entry point into a folder of packages."""
+    if source is not None:
+        (site / f"plug_{name}.py").write_text(source, encoding="utf-8")
+    info = site / f"plug_{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: plug-{name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = plug_{name}\n")
+
+
+COMMANDS = ("doctor --json", "doctor", "show LayerNormFwdOp", "explain LayerNormFwdOp")
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the program printed: what it saw first, then a text per command."""
+    site = tmp_path_factory.mktemp("site")
+    for name, source in BACKENDS.items():
+        distribution(site, name, "tileops.backends", source)
+    for name, text in PACKS.items():
+        distribution(site, name, "tileops.ops", text)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *COMMANDS],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, site)))},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\0")
+
+
+def test_nothing_breaks_and_nothing_stays(outputs: list[str]) -> None:
+    seen: dict[str, Any] = json.loads(outputs[0])
+    assert seen == {"early": [], "sum": 8.0, "targets": ["good", "nosy"], "default": None}
+
+
+def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
+    text, _, code = outputs[1].rpartition("exit code")
+    facts = json.loads(text)
+    assert (int(code), facts["healthy"]) == (1, False)
+    states = {(each["kind"], each["name"]): each["state"] for each in facts["plugins"]}
+    assert states == {
+        ("pack", "lost_pack"): "failed",
+        ("backend", "absent"): "failed",
+        ("backend", "good"): "loaded",
+        ("backend", "half"): "failed",
+        ("backend", "raising_detector"): "loaded",
+        ("backend", "slow"): "loaded, but slow",
+        ("backend", "stray"): "loaded",
+        ("backend", "syntax"): "failed",
+    }
+    assert any("half = plug_half: OSError: no driver" in line for line in facts["load_failures"])
+    assert any("SyntaxError" in line for line in facts["load_failures"])
+    assert any("ZeroDivisionError" in line for line in facts["load_problems"])
+    stray, nosy = facts["registration_faults"]
+    assert stray.startswith("LayerNormFwdOp: the kernel types 'stray' implement no interface")
+    assert stray.endswith("; the op cannot be constructed")
+    assert "'nosy' failed on cpu: RuntimeError: asked too much" in nosy
+    assert facts["unknown_ops"] == ["NowhereFwdOp"]
+
+
+def test_doctor_tells_people_the_same(outputs: list[str]) -> None:
+    text = outputs[2]
+    assert "backend  half              plug_half                 " in text
+    assert "loaded, but slow\n" in text
+    assert "registered for ops unknown here: NowhereFwdOp\n" in text
+    assert "registration fault: LayerNormFwdOp: the kernel types 'stray' " in text
+    assert text.endswith("NOT healthy: see what is at fault\nexit code 1\n")
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_a_stray_kernel_type_is_one_error_of_a_command(outputs: list[str], number: int) -> None:
+    assert outputs[number] == "exit code 2\n"

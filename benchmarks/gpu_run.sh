@@ -19,7 +19,7 @@ status=0
 if [ "$what" != times ]; then
   # The machine's own plugins and the warnings of its packages are not what is tested there.
   PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 timeout 280 python3 -m pytest tests/gpu \
-    src/tileops/testing/generated/test_gpu.py \
+    src/tileops/testing/generated/test_gpu*.py \
     -m gpu -v -p xdist -n 12 -W default -p no:cacheprovider -o faulthandler_timeout=90 \
     --continue-on-collection-errors --durations=5 2>&1 | tee "$out/tests.txt"
   status=${PIPESTATUS[0]}

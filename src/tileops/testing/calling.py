@@ -95,6 +95,13 @@ def results(value: Any) -> tuple[Tensor | None, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether two results are equal, or both absent; NaN equals NaN."""
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
 def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
     """What the op's reference makes of copies of the inputs."""
     spec = spec_of(call.op)

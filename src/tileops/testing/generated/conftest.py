@@ -10,7 +10,7 @@ import torch
 from tileops.testing.choice import chosen_ops
 from tileops.testing.memory import poisoned
 
-collect_ignore = [] if torch.cuda.is_available() else ["test_gpu.py"]
+collect_ignore_glob = [] if torch.cuda.is_available() else ["test_gpu*.py"]
 
 
 @pytest.fixture(autouse=True)

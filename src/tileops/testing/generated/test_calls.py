@@ -19,6 +19,7 @@ from tileops.testing.calling import (
     inputs,
     parameters,
     results,
+    same,
     spec_of,
 )
 from tileops.testing.drawing import DrawnCall, drawn, drawn_empty
@@ -32,13 +33,6 @@ def entries(op: Op) -> list[object]:
 def bits(tensor: Tensor) -> Tensor:
     """The bytes of a contiguous tensor."""
     return tensor.reshape(-1).view(torch.uint8)
-
-
-def same(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether two results are equal, or both absent; NaN equals NaN."""
-    if one is None or other is None:
-        return one is other
-    return torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
 def test_some_call_is_drawn(op: str) -> None:

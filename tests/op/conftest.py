@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tileops._core import devices
+from tileops._core.spec import registry as spec_registry
 from tileops._core.targets import loading, registry
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,6 +28,12 @@ def empty_registry(monkeypatch):
     yield registry
     saved.version = registry.current.version + 1
     registry.current = saved
+
+
+@pytest.fixture(autouse=True)
+def own_specs(monkeypatch):
+    """Specs that a test registers are gone after it."""
+    monkeypatch.setattr(spec_registry, "_manifest", spec_registry.manifest())
 
 
 @pytest.fixture(autouse=True)

@@ -9,59 +9,54 @@ import weakref
 
 import pytest
 import torch
-from toys import ADD_SPEC, AddInterface, AddKernel, add_op, pair, spec, tensor
+from toys import ADD_SPEC, AddInterface, AddKernel, add_op, pair, spec, specs_registered, tensor
 
-from tileops import Op, TileOpsError, manifest
+from tileops import Op, TileOpsError
 from tileops._core.boundary import instances
 from tileops._core.op.state import _UNRESOLVED
 
-NAMES = ("CopiedAddFwdOp", "CopiedHoldFwdOp", "CopiedOuterFwdOp")
-manifest.register(
-    {
-        "CopiedAddFwdOp": ADD_SPEC,
-        "CopiedHoldFwdOp": spec(
-            {"x": tensor(shape="[*S, C]")}, {"y": tensor(shape="[*S, C]")},
-            {"scale": {"dtype": "T", "shape": "[C]"}},
-            {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float32]"}},
-        ),
-        "CopiedOuterFwdOp": spec(
-            {"x": tensor()}, {"z": tensor()},
-            composition={"kind": "composite",
-                         "stages": [{"name": "part", "op": "CopiedAddFwdOp"}]},
-        ),
-    }
-)  # fmt: skip
+SPECS = {
+    "CopiedAddFwdOp": ADD_SPEC,
+    "CopiedHoldFwdOp": spec(
+        {"x": tensor(shape="[*S, C]")}, {"y": tensor(shape="[*S, C]")},
+        {"scale": {"dtype": "T", "shape": "[C]"}},
+        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float32]"}},
+    ),
+    "CopiedOuterFwdOp": spec(
+        {"x": tensor()}, {"z": tensor()},
+        composition={"kind": "composite", "stages": [{"name": "part", "op": "CopiedAddFwdOp"}]},
+    ),
+}  # fmt: skip
 
+with specs_registered(SPECS):
 
-class CopiedAddFwdOp(Op):
-    kernel_types = {"plain": AddKernel}
-    interfaces = {"add": AddInterface}
+    class CopiedAddFwdOp(Op):
+        kernel_types = {"plain": AddKernel}
+        interfaces = {"add": AddInterface}
 
-    def __init__(self, alpha=1.0, *, injected=None, target=None):
-        self.alpha = alpha
-        self.injected = injected
-        super().__init__(target=target)
+        def __init__(self, alpha=1.0, *, injected=None, target=None):
+            self.alpha = alpha
+            self.injected = injected
+            super().__init__(target=target)
 
-    def forward(self, x, y):
-        request = self.interfaces["add"].request
-        call = request(x.numel(), self.alpha, x.dtype, device=x.device)
-        return self.kernel_for("add", call)(x, y)
+        def forward(self, x, y):
+            request = self.interfaces["add"].request
+            call = request(x.numel(), self.alpha, x.dtype, device=x.device)
+            return self.kernel_for("add", call)(x, y)
 
+    class CopiedHoldFwdOp(Op):
+        def __init__(self, scale, *, target=None):
+            self.scale = scale
+            super().__init__(target=target)
 
-class CopiedHoldFwdOp(Op):
-    def __init__(self, scale, *, target=None):
-        self.scale = scale
-        super().__init__(target=target)
+        def forward(self, x):
+            return x * self.scale
 
-    def forward(self, x):
-        return x * self.scale
+    class CopiedOuterFwdOp(Op):
+        delegate_types = {"part": CopiedAddFwdOp}
 
-
-class CopiedOuterFwdOp(Op):
-    delegate_types = {"part": CopiedAddFwdOp}
-
-    def forward(self, x):
-        return self.delegate_for("part", None)(x, x)
+        def forward(self, x):
+            return self.delegate_for("part", None)(x, x)
 
 
 def by_pickle(op):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
 from tileops import Op, manifest
+from tileops._core.spec import registry
 from tileops.kernels import CallSpec, Kernel, KernelInterface
 
 _numbers = itertools.count()
@@ -34,6 +36,15 @@ def spec(inputs, outputs, params=None, signature=None, **fields):
         "roofline": {"flops": 1},
         **fields,
     }
+
+
+@contextmanager
+def specs_registered(specs):
+    """The specs are known while classes are defined, and to nobody afterwards."""
+    saved = registry.manifest()
+    manifest.register(specs)
+    yield
+    registry._manifest = saved
 
 
 def unique(stem):

@@ -40,6 +40,7 @@ class Checked:
         self.__dict__.update(values)
         self.plan = plan
         self._placed_tensors: dict[str, Any] = {}
+        self._known_calls: dict[Any, Any] = {}
         self._construction_indices = plan.check_construction(self)
 
     def check(self, **tensors: Any) -> Any:

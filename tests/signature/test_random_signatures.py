@@ -238,6 +238,7 @@ class Instance:
         self.decided = plan_of(spec)
         self.checks = _SignaturePlan(self.decided)
         self._placed_tensors: dict[str, Any] = {}
+        self._known_calls: dict[Any, Any] = {}
         self.__dict__.update(case.given)
         self.flag, self.k = case.values["flag"], case.values["k"]
         self._construction_indices = self.checks.check_construction(self)

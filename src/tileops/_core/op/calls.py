@@ -123,8 +123,8 @@ class Calls(Serving):
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []
-        frames.append((self, reports))
         try:
+            frames.append((self, reports))
             tensors = dict(zip(self._signature.input_names, inputs, strict=True))
             if writes:
                 tensors.update(writes)
@@ -214,8 +214,8 @@ class Calls(Serving):
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []
-        frames.append((self, reports))
         try:
+            frames.append((self, reports))
             record = self._signature.check(self, tensors)
             self._record(record, reports)
             return record

@@ -68,6 +68,7 @@ class Construction(OpState):
         self._delegate_stages = {}
         self._effect_branches = {}
         self._placed_tensors = {}
+        self._known_calls = {}
         self._bind_lock = threading.RLock()
         self._build_lock = threading.RLock()
 

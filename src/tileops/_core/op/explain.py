@@ -302,6 +302,7 @@ def _shadow(op: Explained) -> Explained:
     shadow._placed_tensors = {name: dict(copies) for name, copies in op._placed_tensors.items()}
     shadow._delegates = {stage: dict(ops) for stage, ops in op._delegates.items()}
     shadow._delegate_stages = dict(op._delegate_stages)
+    shadow._known_calls = {}
     return shadow
 
 

@@ -27,7 +27,7 @@ from tileops._core.dispatch.table import EMPTY_TABLE
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
     from tileops._core.runtime.plan import _SignaturePlan
-    from tileops._core.runtime.record import SignatureCall
+    from tileops._core.runtime.record import CallFacts, SignatureCall
     from tileops._core.spec.model import OpSpec
 
 
@@ -96,6 +96,7 @@ class OpState(ABC):
     _delegates: dict[str, dict[Hashable, Op]]
     _delegate_stages: dict[int, str]
     _effect_branches: dict[tuple[bool, ...], Any]
+    _known_calls: dict[tuple[Any, ...], CallFacts]
     _backward_op: Op | None = None
     _last_call: SignatureCall | None = None
     _tune_requested: bool = False

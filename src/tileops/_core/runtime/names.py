@@ -28,6 +28,8 @@ from tileops._core.runtime.results import (
     check_nothing,
     check_output,
     check_storages,
+    is_as_promised,
+    own_storages,
     returned,
 )
 from tileops._core.runtime.symbolic import (
@@ -71,6 +73,8 @@ __all__ = [
     "check_nothing",
     "check_output",
     "check_storages",
+    "is_as_promised",
+    "own_storages",
     "coalesce_dtype",
     "contains",
     "conv_out",

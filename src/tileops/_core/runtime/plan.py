@@ -18,12 +18,16 @@ from tileops._core.runtime.algebraic import resolve
 from tileops._core.runtime.construction import Constructed
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.record import Branches, SignatureCall
-from tileops._core.runtime.tensors import DTYPES, Shaped
+from tileops._core.runtime.tensors import DTYPES, Shaped, share_storage
+from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
-from tileops._core.spec.model import OpSpec
+from tileops._core.spec.model import OpSpec, TensorInput
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError
+
+MOST_KINDS = 4096
+"""How many kinds of calls an instance remembers; the oldest is dropped first."""
 
 
 class _Functions(NamedTuple):
@@ -34,6 +38,7 @@ class _Functions(NamedTuple):
     check: Callable[..., Any]
     check_result: Callable[..., None]
     effect_branch: Callable[..., EffectBranch]
+    call_kind: Callable[..., tuple[Any, ...]] | None
     roofline: Callable[..., tuple[int, int]] | None
 
 
@@ -58,6 +63,12 @@ class _SignaturePlan:
         self.output_names = tuple(signature.outputs)
         self.parameter_names = tuple(signature.params)
         self.has_buffer = any(output.buffered for output in signature.outputs.values())
+        declared = {**signature.inputs, **signature.params}
+        self._metadata_names = tuple(
+            name
+            for name, tensor in declared.items()
+            if isinstance(tensor, TensorInput) and tensor.values is not None
+        )
         self._effects = tuple(case.branch for case in plan.effects)
         self.effects = frozenset(self._effects)
 
@@ -75,6 +86,7 @@ class _SignaturePlan:
                     unit["check"],
                     unit["check_result"],
                     unit["effect_branch"],
+                    unit.get("call_kind"),
                     unit.get("roofline"),
                 )
             return self._functions
@@ -106,8 +118,46 @@ class _SignaturePlan:
             SignatureError: the call is rejected.
         """
         functions = self._functions or self._generated()
+        kind_of = functions.call_kind
+        if kind_of is None:
+            record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
+            return record
+        try:
+            facts = op._known_calls[kind_of(op, tensors)]
+        except (KeyError, TypeError, AttributeError):
+            # New, symbolic, or no tensors at all: the check itself decides.
+            return self._check_new(kind_of, op, tensors)
+        if self.has_buffer and _shares_storage(tensors):
+            return self._check_new(kind_of, op, tensors)
+        if not self._metadata_names:
+            return SignatureCall(facts)
+        return SignatureCall(facts, self._metadata_of(op, tensors))
+
+    def _check_new(
+        self, kind_of: Callable[..., tuple[Any, ...]], op: Any, tensors: Mapping[str, Any]
+    ) -> SignatureCall:
+        """Run the check, and keep what it found for calls of this kind."""
+        functions = self._functions or self._generated()
         record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
+        if is_traced():
+            return record
+        # The kind is taken after the check, which may have placed construction-time tensors.
+        kind, known = kind_of(op, tensors), op._known_calls
+        try:
+            with self._lock:
+                if len(known) >= MOST_KINDS:
+                    del known[next(iter(known))]
+                known[kind] = record.facts
+        except TypeError:
+            pass  # symbolic sizes are no keys
         return record
+
+    def _metadata_of(self, op: Any, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The tensors whose contents a roofline may ask for, those of the instance included."""
+        return {
+            name: tensors[name] if name in tensors else getattr(op, name)
+            for name in self._metadata_names
+        }
 
     def check_result(
         self, op: Any, record: SignatureCall, result: Any, tensors: Mapping[str, Any]
@@ -181,6 +231,16 @@ class _SignaturePlan:
 
 def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     return DTYPES[dtype] if isinstance(dtype, str) else dtype
+
+
+def _shares_storage(tensors: Mapping[str, Any]) -> bool:
+    """Whether a passed buffer uses the storage of another argument."""
+    buffer = tensors.get("out")
+    return buffer is not None and any(
+        share_storage(buffer, tensor)
+        for name, tensor in tensors.items()
+        if tensor is not None and name != "out"
+    )
 
 
 _plans: dict[str, tuple[OpSpec, _SignaturePlan]] = {}

@@ -1,0 +1,245 @@
+"""Calls of a kind seen before: one look-up in place of the check, and no promise given up."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from toys import add_op, body_op, pair, tensor
+
+from tileops import SignatureError
+from tileops._core.runtime import plan as plans
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """Notes each run of a class's generated check."""
+    ran = []
+
+    def watch(cls):
+        plan = cls._signature
+        functions = plan._functions or plan._generated()
+
+        def check(*args, **kwargs):
+            ran.append(cls.__name__)
+            return functions.check(*args, **kwargs)
+
+        monkeypatch.setattr(plan, "_functions", functions._replace(check=check))
+        return cls
+
+    watch.ran = ran
+    return watch
+
+
+def test_second_call_of_a_kind_checks_nothing_anew(checks):
+    op = checks(add_op())(2.0)
+    for seed in range(3):
+        x, y = pair(seed=seed)
+        assert torch.equal(op(x, y), 2 * x + y)
+    assert len(checks.ran) == 1
+
+
+def test_records_of_one_kind_are_apart_and_share_their_facts():
+    op = add_op()()
+    op(*pair())
+    first = op.last_call
+    op(*pair())
+    assert op.last_call is not first
+    assert op.last_call.facts is first.facts
+
+
+def test_instances_share_no_kind(checks):
+    cls = checks(add_op())
+    cls()(*pair())
+    cls()(*pair())
+    assert len(checks.ran) == 2
+
+
+@pytest.fixture
+def full():
+    """An op with every sort of tensor whose form a check looks at."""
+
+    def forward(self, x, acc, w=None, out=None):
+        acc.add_(1)
+        return x + 1 if out is None else out.copy_(x + 1)
+
+    inputs = {
+        "x": tensor(contiguous=True),
+        "acc": tensor(mutated=True),
+        "w": tensor(optional=True),
+    }
+    return body_op("Full", inputs, {"y": tensor(buffer="out")}, forward)
+
+
+def ones(*shape, **kwargs):
+    return torch.ones(shape, **kwargs)
+
+
+def test_each_kind_is_checked_once(full, checks):
+    op = checks(full)()
+    kinds = [
+        (ones(2, 2), ones(2, 2)),
+        (ones(2, 3), ones(2, 3)),
+        (ones(2, 2).half(), ones(2, 2).half()),
+        (ones(2, 2), ones(2, 2), ones(2, 2)),
+        (ones(2, 2), ones(2, 4)[:, ::2]),
+        (ones(2, 2), ones(2, 2), None, ones(2, 2)),
+        (ones(2, 2), ones(2, 2), None, ones(4, 2)[::2]),
+    ]
+    for count, arguments in enumerate(kinds, 1):
+        for _ in range(2):
+            op(*arguments)
+            assert len(checks.ran) == count
+    assert len(op._known_calls) == len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((ones(2, 3), ones(2, 2)), "inputs.acc.shape"),
+        ((ones(2, 2), ones(2, 2).half()), "inputs.acc.dtype"),
+        ((ones(2, 2), ones(2, 2), ones(3)), "inputs.w.shape"),
+        ((ones(2, 2).t().t()[:, [0]].expand(2, 2), ones(2, 2)), "contiguous"),
+        ((ones(2, 2), ones(1, 2).expand(2, 2)), "inputs.acc"),
+        ((ones(2, 2), ones(2, 2), None, ones(2, 3)), "outputs.y"),
+        ((ones(2, 2), ones(2, 2), None, ones(2, 2).half()), "outputs.y"),
+        ((ones(2, 2), ones(2, 2), None, ones(1, 2).expand(2, 2)), "overlaps itself"),
+        ((ones(2, 2), ones(2, 2, device="meta")), "meta"),
+        ((ones(2, 2, dtype=torch.float64), ones(2, 2)), "inputs.x.dtype"),
+    ],
+)
+def test_other_kinds_are_still_rejected(full, arguments, text):
+    op = full()
+    op(ones(2, 2), ones(2, 2))
+    op(ones(2, 2), ones(2, 2), None, ones(2, 2))
+    with pytest.raises(SignatureError, match=text):
+        op(*arguments)
+
+
+def test_buffer_that_shares_storage_is_rejected_on_a_known_kind(full):
+    op = full()
+    x, acc, out = ones(2, 2), ones(2, 2), ones(2, 2)
+    op(x, acc, None, out)
+    for other, name in ((x, "x"), (acc, "acc")):
+        with pytest.raises(SignatureError, match=f"shares storage with {name}"):
+            op(x, acc, None, other)
+    op(x, acc, None, out)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: x,
+        lambda x: x[:],
+        lambda x: x.half(),
+        lambda x: (x + 1)[1:],
+        lambda x: (x + 1,),
+        lambda x: None,
+        lambda x: torch.ones(x.numel() * 2)[::2],
+        lambda x: torch.empty(x.shape, device="meta"),
+    ],
+)
+def test_results_are_judged_on_every_call(wrong):
+    wrongs = []
+    op = body_op(
+        "Judged", {"x": tensor()}, {"y": tensor()},
+        lambda self, x: wrongs[0](x) if wrongs else x + 1,
+    )()  # fmt: skip
+    x = ones(4)
+    op(x)
+    record = op.last_call
+    wrongs.append(wrong)
+    with pytest.raises(SignatureError, match="outputs"):
+        op(x)
+    assert op.last_call is record
+
+
+def test_subclasses_of_tensor_are_results_too():
+    op = body_op(
+        "Param", {"x": tensor()}, {"y": tensor()},
+        lambda self, x: torch.nn.Parameter(x + 1, requires_grad=False),
+    )()  # fmt: skip
+    with torch.no_grad():
+        assert op(ones(2)).tolist() == [2, 2]
+
+
+def test_results_may_be_empty_while_something_is_written():
+    op = body_op(
+        "Tail", {"x": tensor(mutated=True)}, {"y": {"dtype": "T", "shape": "[0]"}},
+        lambda self, x: x.add_(1)[:0].clone(),
+    )()  # fmt: skip
+    for _ in range(2):
+        assert op(ones(3)).numel() == 0
+
+
+def test_metadata_is_that_of_the_call():
+    op = body_op(
+        "Meta",
+        {"x": tensor(shape="[N]"),
+         "ids": {"dtype": "int32", "shape": "[N]", "values": "full((N,), 0)"}},
+        {"y": tensor(shape="[N]")},
+        lambda self, x, ids: x + 1,
+        None,
+        {"forall": {"N": "Dim", "T": "DType[float32]"}},
+        workloads=[{"N": 3, "dtype_cases": [{"T": "float32"}], "label": "row"}],
+    )()  # fmt: skip
+    for n in range(3):
+        ids = torch.full((2,), n, dtype=torch.int32)
+        op(ones(2), ids)
+        assert op.last_call.metadata["ids"] is ids
+
+
+def test_op_whose_device_may_come_from_the_process_is_checked_each_time(checks):
+    op = checks(
+        body_op(
+            "Maybe", {"x": tensor(optional=True)}, {"y": {"dtype": "float32", "shape": "[2]"}},
+            lambda self, x=None: ones(2), None,
+            {"forall": {"S": "Shape", "T": "DType[float32]"}},
+            workloads=[{"some": ["x"], "S": [2], "dtype_cases": [{"T": "float32"}],
+                        "label": "row"}],
+        )
+    )()  # fmt: skip
+    op(ones(3))
+    op(ones(3))
+    assert len(checks.ran) == 2
+    assert op._known_calls == {}
+
+
+def test_kinds_are_bounded(monkeypatch):
+    monkeypatch.setattr(plans, "MOST_KINDS", 8)
+    op = add_op()()
+    for n in range(1, 30):
+        op(*pair(n))
+    assert len(op._known_calls) == 8
+    op(*pair(1))
+
+
+def test_traced_calls_leave_no_kind_behind():
+    op = add_op()()
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(ones(3))
+        op(x, x)
+    torch.compile(op, fullgraph=True, backend="eager", dynamic=True)
+    assert op._known_calls == {}
+
+
+def test_kinds_from_many_threads(monkeypatch):
+    monkeypatch.setattr(plans, "MOST_KINDS", 4)
+    op = add_op()(3.0)
+    faults = []
+
+    def task(n):
+        for turn in range(60):
+            x, y = pair(1 + (n + turn) % 9, seed=turn)
+            if not torch.equal(op(x, y), 3 * x + y):
+                faults.append((n, turn))
+
+    threads = [threading.Thread(target=task, args=(n,)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not faults
+    assert len(op._known_calls) <= 4

@@ -22,6 +22,6 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     from tileops._core.spec import registry
 
     monkeypatch.setattr(registry, "_manifest", None)
-    for table in ("_points", "_pending", "_loadings"):
+    for table in ("_points", "_pending", "_loadings", "_unsaid"):
         monkeypatch.setattr(registry, table, [])
     monkeypatch.setattr(registry, "entry_points", lambda group: [])

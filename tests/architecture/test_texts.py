@@ -16,7 +16,7 @@ SUFFIXES = {".py", ".md", ".yaml", ".toml", ".sh"}
 
 def texts(root: Path) -> Iterator[Path]:
     """What the project publishes."""
-    for folder in ("src", "tests", "docs", "scripts", "benchmarks", "changelog.d"):
+    for folder in ("src", "tests", "docs", "scripts", "benchmarks", "examples", "changelog.d"):
         yield from (path for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
     yield from (path for path in root.glob("*") if path.is_file() and path.suffix in SUFFIXES)
 

@@ -114,3 +114,12 @@ def test_a_pack_that_takes_names_brings_none(install: Any) -> None:
         spec = lookup("RMSNormFwdOp")
     assert spec is not None
     assert spec.in_tree
+
+
+def test_warnings_as_errors_come_after_every_pack_is_loaded(install: Any) -> None:
+    install(pack("zeta_last"), acme="acme_missing:SPEC", zeta="zeta_last:SPEC")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="acme_missing"):
+            manifest.specs()
+        assert "TwiceFwdOp" in manifest.specs()

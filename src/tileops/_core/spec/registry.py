@@ -42,6 +42,7 @@ _manifest: Manifest | None = None
 _points: list[EntryPoint] = []
 _pending: list[EntryPoint] = []
 _loadings: list[Loading] = []
+_unsaid: list[str] = []
 
 
 class _Resolving(threading.local):
@@ -66,7 +67,17 @@ def manifest() -> Manifest:
             if _may_resolve(point):
                 _load_entry_point(point)
         loaded = _loaded()
+    if _unsaid and not _resolving.points:
+        _warn_of_failures()
     return loaded
+
+
+def _warn_of_failures() -> None:
+    """One warning per failure, when none that is raised can keep another pack from loading."""
+    failed = tuple(_unsaid)
+    _unsaid.clear()
+    for failure in failed:
+        warnings.warn(failure, RuntimeWarning, stacklevel=3)
 
 
 def _may_resolve(point: EntryPoint) -> bool:
@@ -210,8 +221,8 @@ def _load_entry_point(point: EntryPoint) -> None:
         failure = _merge_pack(point, content, failure)
         seconds = time.perf_counter() - started
         _loadings.append(Loading(point.name, point.value, seconds, failure or None))
-    if failure:
-        warnings.warn(f"{_label(point)} cannot be loaded: {failure}", RuntimeWarning, stacklevel=2)
+        if failure:
+            _unsaid.append(f"{_label(point)} cannot be loaded: {failure}")
 
 
 def _merge_pack(point: EntryPoint, content: Content | None, failure: str) -> str:

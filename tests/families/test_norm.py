@@ -6,7 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.norm import FusedAddRMSNormFwdOp, LayerNormFwdOp, RMSNormFwdOp, reference
+from tileops.norm import (
+    AdaLayerNormFwdOp,
+    AdaLayerNormZeroFwdOp,
+    FusedAddLayerNormFwdOp,
+    FusedAddRMSNormFwdOp,
+    LayerNormFwdOp,
+    RMSNormFwdOp,
+    reference,
+)
 from tileops.norm.kernels import RMSNormCall
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
@@ -87,6 +95,10 @@ def test_fused_add_equals_the_norm_of_the_rounded_sum(draw, dtype):
     output, total = FusedAddRMSNormFwdOp(eps=1e-5)(x, residual, weight)
     assert torch.equal(total, x + residual)
     assert torch.equal(output, RMSNormFwdOp([70], 1e-5)(total, weight))
+    bias = draw(70, dtype=dtype)
+    output, total = FusedAddLayerNormFwdOp()(x, residual, weight, bias)
+    assert torch.equal(total, x + residual)
+    assert torch.equal(output, LayerNormFwdOp([70])(total, weight, bias))
 
 
 def test_fused_add_is_accurate_and_writes_nothing(draw, close):
@@ -95,7 +107,29 @@ def test_fused_add_is_accurate_and_writes_nothing(draw, close):
     expected = reference.fused_add_rms_norm(*tensors)
     for actual, wanted in zip(FusedAddRMSNormFwdOp()(*tensors), expected, strict=True):
         close(actual, wanted)
+    bias = draw(33)
+    expected = reference.fused_add_layer_norm(*tensors, bias)
+    for actual, wanted in zip(FusedAddLayerNormFwdOp()(*tensors, bias), expected, strict=True):
+        close(actual, wanted)
     assert all(map(torch.equal, tensors, before))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (3, 7), (2, 3, 130)])
+def test_ada_layer_norm_is_accurate(draw, close, dtype, shape):
+    x, scale, shift, gate = (draw(*shape, dtype=dtype) for _ in range(4))
+    close(AdaLayerNormFwdOp()(x, scale, shift), reference.ada_layer_norm(x, scale, shift))
+    gated = reference.ada_layer_norm_zero(x, scale, shift, gate)
+    close(AdaLayerNormZeroFwdOp()(x, scale, shift, gate), gated)
+    turned = [part[None].expand(2, *shape).mT for part in (x, scale, shift, gate)]
+    if len(shape) > 1:
+        close(AdaLayerNormZeroFwdOp()(*turned), reference.ada_layer_norm_zero(*turned))
+
+
+def test_ada_layer_norm_is_rounded_once(draw):
+    x, scale, shift = (draw(30, 100, dtype=torch.float16) for _ in range(3))
+    exact = F.layer_norm(x.float(), (100,)) * scale.float() + shift.float()
+    assert torch.equal(AdaLayerNormFwdOp()(x, scale, shift), exact.half())
 
 
 @pytest.mark.parametrize(

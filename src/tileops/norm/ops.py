@@ -1,16 +1,32 @@
-"""Norm ops: each flattens its tensors to rows and hands them to one kernel interface."""
+"""Norm ops: each flattens its tensors and hands them to one kernel interface."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import ClassVar
 
 from torch import Tensor
 
 from tileops._core.op import Op
 from tileops.norm.kernels import (
+    AdaLayerNormCall,
+    AdaLayerNormFwdInterface,
+    AdaLayerNormPortableKernel,
+    AddLayerNormFwdInterface,
+    AddLayerNormPortableKernel,
     AddRMSNormFwdInterface,
     AddRMSNormPortableKernel,
+    BatchNormBwdCall,
+    BatchNormBwdInterface,
+    BatchNormBwdPortableKernel,
+    BatchNormFwdInterface,
+    BatchNormPortableKernel,
+    GroupNormCall,
+    GroupNormFwdInterface,
+    GroupNormPortableKernel,
+    InstanceNormFwdInterface,
+    InstanceNormPortableKernel,
     LayerNormCall,
     LayerNormFwdInterface,
     LayerNormPortableKernel,
@@ -19,9 +35,21 @@ from tileops.norm.kernels import (
     RMSNormOnChipKernel,
     RMSNormPortableKernel,
     RMSNormStreamingKernel,
+    RunningNormCall,
 )
 
-__all__ = ["RMSNormFwdOp", "FusedAddRMSNormFwdOp", "LayerNormFwdOp"]
+__all__ = [
+    "RMSNormFwdOp",
+    "FusedAddRMSNormFwdOp",
+    "LayerNormFwdOp",
+    "FusedAddLayerNormFwdOp",
+    "AdaLayerNormFwdOp",
+    "AdaLayerNormZeroFwdOp",
+    "BatchNormFwdOp",
+    "BatchNormBwdOp",
+    "GroupNormFwdOp",
+    "InstanceNormFwdOp",
+]
 
 FLOAT32_EPSILON = 2.0**-23
 """Machine epsilon of the arithmetic: what `eps=None` means for every input dtype."""
@@ -35,6 +63,11 @@ def _rows(x: Tensor, n: int) -> Tensor:
 def _vector(affine: Tensor | None) -> Tensor | None:
     """An affine tensor as one contiguous row, or None."""
     return None if affine is None else affine.reshape(-1).contiguous()
+
+
+def _channels(x: Tensor) -> Tensor:
+    """`x` as contiguous `[B, C, L]`; a view where `x` is contiguous."""
+    return x.reshape(*x.shape[:2], prod(x.shape[2:])).contiguous()
 
 
 class RMSNormFwdOp(Op):
@@ -127,3 +160,219 @@ class LayerNormFwdOp(Op):
         )
         kernel = self.kernel_for("layer_norm", call)
         return kernel(_rows(x, n), _vector(weight), _vector(bias)).view(x.shape)
+
+
+class FusedAddLayerNormFwdOp(Op):
+    """Residual addition and layer norm: returns `(layer_norm(residual_out), residual_out)`.
+
+    `residual_out = x + residual` is rounded to the input dtype before it is normalised, so that
+    `output` equals `LayerNormFwdOp` applied to it. Nothing is written in place.
+
+    Source: FlashAttention's fused layer norm, out of place.
+    """
+
+    kernel_types = {"portable": AddLayerNormPortableKernel}
+    interfaces = {"add_layer_norm": AddLayerNormFwdInterface}
+
+    def __init__(self, eps: float = 1e-5, *, target: str | None = None) -> None:
+        self.eps = eps
+        super().__init__(target=target)
+
+    def forward(
+        self, x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Add `residual` and normalise the last axis."""
+        n = weight.shape[0]
+        call = LayerNormCall(n, self.eps, True, True, x.dtype, device=x.device)
+        kernel = self.kernel_for("add_layer_norm", call)
+        rows = _rows(x, n), _rows(residual, n)
+        output, total = kernel(*rows, weight.contiguous(), bias.contiguous())
+        return output.view(x.shape), total.view(x.shape)
+
+
+class _AdaLayerNormOp(Op):
+    """Layer norm of the last axis with an affine map for each element."""
+
+    kernel_types = {"portable": AdaLayerNormPortableKernel}
+    interfaces = {"ada_layer_norm": AdaLayerNormFwdInterface}
+
+    def __init__(self, eps: float = 1e-5, *, target: str | None = None) -> None:
+        self.eps = eps
+        super().__init__(target=target)
+
+    def _normalise(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
+        """The norm, mapped and perhaps gated."""
+        n = x.shape[-1]
+        call = AdaLayerNormCall(n, self.eps, gate is not None, x.dtype, device=x.device)
+        kernel = self.kernel_for("ada_layer_norm", call)
+        rows = (None if part is None else _rows(part, n) for part in (x, scale, shift, gate))
+        return kernel(*rows).view(x.shape)
+
+
+class AdaLayerNormFwdOp(_AdaLayerNormOp):
+    """`layer_norm(x) * scale + shift` over the last axis; callers of DiT pass `1 + scale`.
+
+    Statistics and products are float32 for every dtype and rounded once.
+
+    Source: Peebles and Xie, "Scalable Diffusion Models with Transformers", 2022.
+    """
+
+    def forward(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        """Normalise the last axis of `x`."""
+        return self._normalise(x, scale, shift, None)
+
+
+class AdaLayerNormZeroFwdOp(_AdaLayerNormOp):
+    """`gate * (layer_norm(x) * scale + shift)` over the last axis.
+
+    Statistics and products are float32 for every dtype and rounded once.
+
+    Source: Peebles and Xie, "Scalable Diffusion Models with Transformers", 2022.
+    """
+
+    def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor) -> Tensor:
+        """Normalise the last axis of `x`."""
+        return self._normalise(x, scale, shift, gate)
+
+
+class _RunningNormOp(Op):
+    """Norm of channels by the input's or by running statistics, as the parameter `choice` says."""
+
+    choice: ClassVar[str]
+    momentum: float
+    eps: float
+
+    def forward(
+        self,
+        x: Tensor,
+        running_mean: Tensor | None = None,
+        running_var: Tensor | None = None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """Normalise the channels of `x`."""
+        call = RunningNormCall(
+            getattr(self, self.choice),
+            self.momentum,
+            self.eps,
+            running_mean is not None,
+            weight is not None,
+            bias is not None,
+            x.dtype,
+            device=x.device,
+        )
+        (interface,) = self.interfaces
+        kernel = self.kernel_for(interface, call)
+        affine = _vector(weight), _vector(bias)
+        return kernel(_channels(x), running_mean, running_var, *affine).view(x.shape)
+
+
+class BatchNormFwdOp(_RunningNormOp):
+    """Norm of each channel over batch and space, by its own or by running statistics.
+
+    In training the biased variance normalises, and running statistics, where given, are updated in
+    place: `(1 - momentum) * running + momentum * batch`, with the unbiased variance. An empty
+    batch leaves them as they are. Evaluation writes nothing. Statistics are float32 for every
+    dtype, of centred values; the result is rounded once.
+
+    Source: `torch.nn.functional.batch_norm`.
+    """
+
+    kernel_types = {"portable": BatchNormPortableKernel}
+    interfaces = {"batch_norm": BatchNormFwdInterface}
+    choice = "training"
+
+    def __init__(
+        self,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.training = training
+        self.momentum = momentum
+        self.eps = eps
+        super().__init__(target=target)
+
+
+class BatchNormBwdOp(Op):
+    """Gradients of batch norm in training: returns `(grad_x, grad_weight, grad_bias)`.
+
+    `mean` and `rstd = 1 / sqrt(var + eps)`, with the biased variance, are those of the forward
+    pass. Sums are float32.
+
+    Source: `aten.native_batch_norm_backward`.
+    """
+
+    kernel_types = {"portable": BatchNormBwdPortableKernel}
+    interfaces = {"batch_norm_bwd": BatchNormBwdInterface}
+
+    def forward(
+        self, grad_out: Tensor, x: Tensor, weight: Tensor, mean: Tensor, rstd: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients."""
+        kernel = self.kernel_for("batch_norm_bwd", BatchNormBwdCall(x.dtype, device=x.device))
+        statistics = (vector.contiguous() for vector in (weight, mean, rstd))
+        grad_x, grad_weight, grad_bias = kernel(_channels(grad_out), _channels(x), *statistics)
+        return grad_x.view(x.shape), grad_weight, grad_bias
+
+
+class GroupNormFwdOp(Op):
+    """Norm of each group of channels of each sample, with an affine map per channel.
+
+    Statistics are float32 for every dtype, the biased variance is of centred values, and the
+    result is rounded once.
+
+    Source: `torch.nn.functional.group_norm`.
+    """
+
+    kernel_types = {"portable": GroupNormPortableKernel}
+    interfaces = {"group_norm": GroupNormFwdInterface}
+
+    def __init__(self, num_groups: int, eps: float = 1e-5, *, target: str | None = None) -> None:
+        self.num_groups = num_groups
+        self.eps = eps
+        super().__init__(target=target)
+
+    def forward(
+        self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """Normalise the groups of `x`."""
+        call = GroupNormCall(
+            self.num_groups,
+            self.eps,
+            weight is not None,
+            bias is not None,
+            x.dtype,
+            device=x.device,
+        )
+        kernel = self.kernel_for("group_norm", call)
+        return kernel(_channels(x), _vector(weight), _vector(bias)).view(x.shape)
+
+
+class InstanceNormFwdOp(_RunningNormOp):
+    """Norm of each channel of each sample over space, by its own or by running statistics.
+
+    Where the input's statistics are used, running ones are updated in place as `BatchNormFwdOp`
+    does, from the average of the samples' statistics.
+
+    Source: `torch.nn.functional.instance_norm`.
+    """
+
+    kernel_types = {"portable": InstanceNormPortableKernel}
+    interfaces = {"instance_norm": InstanceNormFwdInterface}
+    choice = "use_input_stats"
+
+    def __init__(
+        self,
+        use_input_stats: bool = True,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.use_input_stats = use_input_stats
+        self.momentum = momentum
+        self.eps = eps
+        super().__init__(target=target)

@@ -48,3 +48,130 @@ def layer_norm(
     if bias is not None:
         result = result + bias.double()
     return result.to(x.dtype)
+
+
+def fused_add_layer_norm(
+    x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, *, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    """`residual_out = x + residual`, rounded; `output = layer_norm(residual_out)`."""
+    residual_out = (x.double() + residual.double()).to(x.dtype)
+    normed = layer_norm(residual_out, weight, bias, normalized_shape=weight.shape, eps=eps)
+    return normed, residual_out
+
+
+def ada_layer_norm(x: Tensor, scale: Tensor, shift: Tensor, *, eps: float = 1e-5) -> Tensor:
+    """`layer_norm(x) * scale + shift`."""
+    return ada_layer_norm_zero(x, scale, shift, torch.ones_like(x), eps=eps)
+
+
+def ada_layer_norm_zero(
+    x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor, *, eps: float = 1e-5
+) -> Tensor:
+    """`gate * (layer_norm(x) * scale + shift)`."""
+    normed = layer_norm(x.double(), normalized_shape=x.shape[-1:], eps=eps)
+    return (gate.double() * (normed * scale.double() + shift.double())).to(x.dtype)
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel over batch and space; the running statistics are written in training."""
+    axes = (0, *range(2, x.dim()))
+    return _running_norm(x, axes, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel of each sample over space; running statistics average over the batch."""
+    axes = tuple(range(2, x.dim()))
+    return _running_norm(
+        x, axes, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def _running_norm(
+    x: Tensor,
+    axes: tuple[int, ...],
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    uses_input: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Statistics over `axes` or the running ones; an empty input changes nothing."""
+    wide = x.double()
+    if x.numel() == 0:
+        return x.clone()
+    if uses_input:
+        mean = wide.mean(axes, keepdim=True)
+        var = (wide - mean).square().mean(axes, keepdim=True)
+        count = x.numel() // mean.numel()
+        for running, batch in ((running_mean, mean), (running_var, var * count / (count - 1))):
+            if running is not None:
+                average = batch.mean(0).reshape(-1)
+                running.copy_((1 - momentum) * running.double() + momentum * average)
+    else:
+        mean, var = _per_channel(running_mean, x), _per_channel(running_var, x)
+    return _affine((wide - mean) / torch.sqrt(var + eps), weight, bias).to(x.dtype)
+
+
+def group_norm(
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    num_groups: int,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each group of channels of each sample over channels and space."""
+    if x.numel() == 0:
+        return x.clone()
+    groups = x.double().reshape(x.shape[0], num_groups, -1)
+    normed = layer_norm(groups, normalized_shape=groups.shape[-1:], eps=eps)
+    return _affine(normed.reshape(x.shape), weight, bias).to(x.dtype)
+
+
+def batch_norm_bwd(
+    grad_out: Tensor, x: Tensor, weight: Tensor, mean: Tensor, rstd: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the input, the weight and the bias in training."""
+    axes = (0, *range(2, x.dim()))
+    scale, grad = _per_channel(rstd, x), grad_out.double()
+    normed = (x.double() - _per_channel(mean, x)) * scale
+    grad_bias, grad_weight = grad.sum(axes), (grad * normed).sum(axes)
+    count = max(x.numel() // max(x.shape[1], 1), 1)
+    along = _per_channel(grad_bias, x) + normed * _per_channel(grad_weight, x)
+    grad_x = (grad - along / count) * _per_channel(weight, x) * scale
+    return grad_x.to(x.dtype), grad_weight.float(), grad_bias.float()
+
+
+def _affine(normed: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """A weight and a bias per channel, where given."""
+    if weight is not None:
+        normed = normed * _per_channel(weight, normed)
+    return normed if bias is None else normed + _per_channel(bias, normed)
+
+
+def _per_channel(vector: Tensor | None, x: Tensor) -> Tensor:
+    """One float64 number per channel, shaped to broadcast against `x`."""
+    assert vector is not None
+    return vector.double().reshape(-1, *[1] * (x.dim() - 2))

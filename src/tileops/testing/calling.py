@@ -104,17 +104,31 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
 
 def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
     """What the op's reference makes of copies of the inputs."""
+    return results(_refer(call, {name: tensor.clone() for name, tensor in given.items()}))
+
+
+def expected_writes(call: DrawnCall, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What the reference leaves in copies of the written inputs that are no outputs."""
+    copies = {name: tensor.clone() for name, tensor in given.items()}
+    aliased = {output.alias for output in spec_of(call.op).signature.outputs.values()}
+    names = [name for name in call.written if name not in aliased]
+    if names:
+        _refer(call, copies)
+    return {name: copies[name] for name in names}
+
+
+def _refer(call: DrawnCall, given: Mapping[str, Tensor]) -> Any:
+    """Run the op's reference."""
     spec = spec_of(call.op)
     assert spec.home is not None, f"{call.op} is registered by running code, it has no reference"
     module = importlib.import_module(f"{spec.home}.reference")
-    ordered = [given[name].clone() if name in given else None for name in spec.signature.inputs]
-    return results(getattr(module, reference_name(call.op))(*ordered, **parameters(call)))
+    ordered = [given.get(name) for name in spec.signature.inputs]
+    return getattr(module, reference_name(call.op))(*ordered, **parameters(call))
 
 
 def assert_close(call: DrawnCall, actual: Any, wanted: Any) -> None:
     """Every result has the shape and dtype drawn and the values of the reference."""
     names = spec_of(call.op).signature.outputs
-    float8 = any(drawn.dtype.startswith("float8") for drawn in call.tensors.values())
     for name, found, reference in zip(names, results(actual), results(wanted), strict=True):
         if name not in call.outputs:
             assert found is None, f"{call}: {name} is no output of this call"
@@ -122,8 +136,22 @@ def assert_close(call: DrawnCall, actual: Any, wanted: Any) -> None:
         drawn = call.outputs[name]
         assert found is not None, f"{call}: {name}"
         assert (tuple(found.shape), found.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
-        bound = 6e-2 if float8 else TOLERANCE.get(drawn.dtype, 0.0)
-        try:
-            torch.testing.assert_close(found, reference, rtol=bound, atol=bound, equal_nan=True)
-        except AssertionError as error:
-            raise AssertionError(f"{call}: {name}: {error}") from None
+        _assert_near(call, name, found, reference)
+
+
+def assert_writes(
+    call: DrawnCall, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+) -> None:
+    """The written inputs hold what the reference wrote."""
+    for name, reference in wanted.items():
+        _assert_near(call, name, given[name], reference)
+
+
+def _assert_near(call: DrawnCall, name: str, found: Tensor, reference: Tensor) -> None:
+    """Two tensors are equal to within the tolerance of their dtype."""
+    float8 = any(drawn.dtype.startswith("float8") for drawn in call.tensors.values())
+    bound = 6e-2 if float8 else TOLERANCE.get(str(found.dtype).removeprefix("torch."), 0.0)
+    try:
+        torch.testing.assert_close(found, reference, rtol=bound, atol=bound, equal_nan=True)
+    except AssertionError as error:
+        raise AssertionError(f"{call}: {name}: {error}") from None

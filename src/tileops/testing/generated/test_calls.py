@@ -14,8 +14,10 @@ from tileops import Op
 from tileops._core.lang.dtypes import BITS
 from tileops.testing.calling import (
     assert_close,
+    assert_writes,
     construct,
     expected,
+    expected_writes,
     inputs,
     parameters,
     results,
@@ -42,8 +44,9 @@ def test_some_call_is_drawn(op: str) -> None:
 def test_values_equal_the_reference(op: str) -> None:
     for call in drawn(op):
         given = inputs(call)
-        wanted = expected(call, given)
+        wanted, writes = expected(call, given), expected_writes(call, given)
         assert_close(call, construct(call)(**given), wanted)
+        assert_writes(call, given, writes)
 
 
 def test_positional_and_named_arguments_agree(op: str) -> None:
@@ -96,10 +99,11 @@ def transposed(tensor: Tensor) -> Tensor:
 def test_strides_do_not_matter(op: str, layout: Callable[[Tensor], Tensor]) -> None:
     for call in drawn(op):
         given = inputs(call)
-        wanted = expected(call, given)
+        wanted, writes = expected(call, given), expected_writes(call, given)
         declared = spec_of(op).signature.inputs
         views = {n: t if declared[n].contiguous else layout(t) for n, t in given.items()}
         assert_close(call, construct(call)(**views), wanted)
+        assert_writes(call, views, writes)
 
 
 def test_expanded_inputs_are_read(op: str) -> None:

@@ -1,7 +1,6 @@
-"""Kernel interfaces of the norm family and their plain-torch implementations.
+"""Norms of rows: interfaces take matrices; ops flatten leading and trailing axes.
 
-Interfaces take matrices of rows to normalise; ops flatten leading and trailing axes. Not for
-TileLang programs, which `programs.py` holds.
+Not for TileLang programs, which `programs.py` holds.
 """
 
 from __future__ import annotations
@@ -250,3 +249,79 @@ class LayerNormPortableKernel(PortableKernel[LayerNormCall], LayerNormFwdInterfa
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """Normalise every row."""
         return F.layer_norm(x, (self.call.n,), weight, bias, self.call.eps)
+
+
+class AddLayerNormFwdInterface(KernelInterface):
+    """`residual_out = x + residual`, then LayerNorm of the rounded `residual_out`."""
+
+    request = LayerNormCall
+
+    @abstractmethod
+    def forward(
+        self, x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Add and normalise every row.
+
+        Args:
+            x: `[M, n]` in `call.dtype`, contiguous, on `call.device`; read.
+            residual: `[M, n]` likewise; read.
+            weight: `[n]` likewise; read.
+            bias: `[n]` likewise; read.
+
+        Returns:
+            `(output, residual_out)`, two new contiguous `[M, n]` in `call.dtype`. `output` equals
+            LayerNorm applied to `residual_out`. `M` is positive and varies between calls.
+        """
+
+
+class AddLayerNormPortableKernel(PortableKernel[LayerNormCall], AddLayerNormFwdInterface):
+    """Sum and LayerNorm by torch."""
+
+    def forward(
+        self, x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Add and normalise every row."""
+        residual_out = torch.add(x, residual)
+        output = F.layer_norm(residual_out, (self.call.n,), weight, bias, self.call.eps)
+        return output, residual_out
+
+
+@dataclass(frozen=True)
+class AdaLayerNormCall(CallSpec):
+    """LayerNorm of rows of `n` elements, each with an affine map of its own, perhaps gated."""
+
+    n: int
+    eps: float
+    has_gate: bool
+    dtype: torch.dtype
+
+
+class AdaLayerNormFwdInterface(KernelInterface):
+    """`gate * ((x - mean) / sqrt(var + eps) * scale + shift)` for each row."""
+
+    request = AdaLayerNormCall
+
+    @abstractmethod
+    def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
+        """Normalise every row of `x`.
+
+        Args:
+            x: `[M, n]` in `call.dtype`, contiguous, on `call.device`; read.
+            scale: `[M, n]` likewise; read.
+            shift: `[M, n]` likewise; read.
+            gate: `[M, n]` likewise, or None exactly when `call.has_gate` is false; read.
+
+        Returns:
+            A new contiguous `[M, n]` in `call.dtype`; statistics and products are float32, rounded
+            once. `M` is positive and varies between calls.
+        """
+
+
+class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormFwdInterface):
+    """The norm by torch in float32, the affine map in place."""
+
+    def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        normed = F.layer_norm(x.float(), (self.call.n,), eps=self.call.eps)
+        normed.mul_(scale).add_(shift)
+        return (normed if gate is None else normed.mul_(gate)).to(x.dtype)

@@ -1,0 +1,63 @@
+"""Kernel interfaces of the norm family and their implementations, of rows and of channels."""
+
+from __future__ import annotations
+
+from tileops.norm.kernels.channels import (
+    BatchNormBwdCall,
+    BatchNormBwdInterface,
+    BatchNormBwdPortableKernel,
+    BatchNormFwdInterface,
+    BatchNormPortableKernel,
+    GroupNormCall,
+    GroupNormFwdInterface,
+    GroupNormPortableKernel,
+    InstanceNormFwdInterface,
+    InstanceNormPortableKernel,
+    RunningNormCall,
+)
+from tileops.norm.kernels.rows import (
+    AdaLayerNormCall,
+    AdaLayerNormFwdInterface,
+    AdaLayerNormPortableKernel,
+    AddLayerNormFwdInterface,
+    AddLayerNormPortableKernel,
+    AddRMSNormFwdInterface,
+    AddRMSNormPortableKernel,
+    LayerNormCall,
+    LayerNormFwdInterface,
+    LayerNormPortableKernel,
+    RMSNormCall,
+    RMSNormFwdInterface,
+    RMSNormOnChipKernel,
+    RMSNormPortableKernel,
+    RMSNormStreamingKernel,
+)
+
+__all__ = [
+    "RMSNormCall",
+    "RMSNormFwdInterface",
+    "RMSNormPortableKernel",
+    "RMSNormOnChipKernel",
+    "RMSNormStreamingKernel",
+    "AddRMSNormFwdInterface",
+    "AddRMSNormPortableKernel",
+    "LayerNormCall",
+    "LayerNormFwdInterface",
+    "LayerNormPortableKernel",
+    "AddLayerNormFwdInterface",
+    "AddLayerNormPortableKernel",
+    "AdaLayerNormCall",
+    "AdaLayerNormFwdInterface",
+    "AdaLayerNormPortableKernel",
+    "RunningNormCall",
+    "BatchNormFwdInterface",
+    "BatchNormPortableKernel",
+    "InstanceNormFwdInterface",
+    "InstanceNormPortableKernel",
+    "GroupNormCall",
+    "GroupNormFwdInterface",
+    "GroupNormPortableKernel",
+    "BatchNormBwdCall",
+    "BatchNormBwdInterface",
+    "BatchNormBwdPortableKernel",
+]

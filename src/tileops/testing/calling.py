@@ -134,7 +134,7 @@ def assert_close(call: DrawnCall, actual: Any, wanted: Any) -> None:
             assert found is None, f"{call}: {name} is no output of this call"
             continue
         drawn = call.outputs[name]
-        assert found is not None, f"{call}: {name}"
+        assert found is not None and reference is not None, f"{call}: {name}"
         assert (tuple(found.shape), found.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
         _assert_near(call, name, found, reference)
 

@@ -38,7 +38,15 @@ __all__ = [
     "list_ops",
 ]
 
-FAMILIES: tuple[str, ...] = ("norm", "elementwise", "reduction", "rope", "gemm", "attention")
+FAMILIES: tuple[str, ...] = (
+    "norm",
+    "elementwise",
+    "reduction",
+    "rope",
+    "gemm",
+    "attention",
+    "moe",
+)
 """The public modules that hold op classes, one folder each."""
 
 _MODULES = (*FAMILIES, "backend", "kernels", "manifest", "ops")

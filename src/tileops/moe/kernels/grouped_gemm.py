@@ -1,0 +1,151 @@
+"""Products of rows that are grouped by expert with the weights of their experts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.moe.kernels.segments import Segments, segments
+from tileops.moe.types.layouts import Layout, MaskedLayoutSpec
+
+Activation = Literal["silu_and_mul", "gelu_and_mul"]
+
+BLOCK_ROWS = 64
+"""Rows of one expert that are multiplied at once where the host does not know the segments."""
+
+GATHERED_BYTES = 1 << 28
+"""Most bytes of weights that are copied at once for such blocks."""
+
+
+@dataclass(frozen=True)
+class MoEGroupedGemmCall(CallSpec):
+    """`output_e = a_e @ b_e.T` for each expert `e`, gated where `activation` is given.
+
+    Args:
+        layout: how the rows are organised.
+        experts: number of experts.
+        rows: rows of `a`; it varies between calls and serves selection only.
+        n: columns of the result.
+        k: terms of each sum.
+        activation: the gate's function; `b` then has `2 n` rows for each expert, gates first.
+        dtype: element type of `a` and `b`.
+        out_dtype: element type of the result.
+    """
+
+    layout: Layout
+    experts: int
+    rows: int
+    n: int
+    k: int
+    activation: Activation | None
+    dtype: torch.dtype
+    out_dtype: torch.dtype
+
+
+class MoEGroupedGemmFwdInterface(KernelInterface):
+    """The products of all experts."""
+
+    request = MoEGroupedGemmCall
+
+    @abstractmethod
+    def forward(self, a: Tensor, b: Tensor, layout_metadata: Tensor, out: Tensor) -> None:
+        """Multiply.
+
+        All tensors are contiguous and on `call.device`. Sums are float32 and rounded once; with an
+        activation the result is `act(y[:, :n]) * y[:, n:]` in float32 of `y = a_e @ b_e.T`.
+
+        Args:
+            a: `[P, k]`, or `[E, max_m, k]` when the layout is masked, in `call.dtype`; read.
+            b: `[E, n, k]`, or `[E, 2 n, k]` with an activation, in `call.dtype`; read.
+            layout_metadata: `[E]` or `[P]` int32, as `call.layout` says; read. On an accelerator
+                it is not read back to the host.
+            out: `[P, n]` or `[E, max_m, n]` in `call.out_dtype`; written. Rows of no expert may be
+                left as they are, or hold anything.
+        """
+
+
+class MoEGroupedGemmPortableKernel(
+    PortableKernel[MoEGroupedGemmCall], MoEGroupedGemmFwdInterface
+):
+    """The products by torch: an expert at a time on the CPU, in blocks of rows elsewhere."""
+
+    @classmethod
+    def entry_for(
+        cls, call: MoEGroupedGemmCall
+    ) -> tuple[Hashable, Callable[[], MoEGroupedGemmPortableKernel]]:
+        """One build for each layout, activation and pair of element types."""
+        identity = (call.layout, call.activation, call.dtype, call.out_dtype)
+        return identity, lambda: cls(call)
+
+    def forward(self, a: Tensor, b: Tensor, layout_metadata: Tensor, out: Tensor) -> None:
+        """Multiply."""
+        layout = self.call.layout
+        if isinstance(layout, MaskedLayoutSpec):
+            out.copy_(self._project(a, b))
+            return
+        multiply = self._by_expert if a.device.type == "cpu" else self._by_block
+        multiply(a, b, segments(layout, layout_metadata, b.shape[0]), out)
+
+    def _by_expert(self, a: Tensor, b: Tensor, parts: Segments, out: Tensor) -> None:
+        """One product for each expert that has rows."""
+        spans = zip(parts.starts.tolist(), parts.ends.tolist(), strict=True)
+        for expert, (start, end) in enumerate(spans):
+            if start < end:
+                out[start:end] = self._project(a[start:end], b[expert])
+
+    def _by_block(self, a: Tensor, b: Tensor, parts: Segments, out: Tensor) -> None:
+        """As many blocks as any segments may need, each with a copy of its expert's weights.
+
+        The number follows from the extents: an expert with rows leaves at most one block partial.
+        """
+        rows, experts = a.shape[0], b.shape[0]
+        blocks = rows // BLOCK_ROWS + min(rows, experts)
+        last = ((parts.counts + (BLOCK_ROWS - 1)) // BLOCK_ROWS).cumsum(0)
+        first = last - (parts.counts + (BLOCK_ROWS - 1)) // BLOCK_ROWS
+        block = torch.arange(blocks, device=a.device)
+        expert = torch.searchsorted(last, block, right=True).clamp_(max=experts - 1)
+        row = parts.starts[expert] + (block - first[expert]) * BLOCK_ROWS
+        row = row[:, None] + torch.arange(BLOCK_ROWS, device=a.device)
+        row.clamp_(0, rows - 1)
+        products = out.new_empty(blocks, BLOCK_ROWS, out.shape[1])
+        step = max(1, GATHERED_BYTES // (b[0].numel() * b.element_size()))
+        for start in range(0, blocks, step):
+            chunk = slice(start, start + step)
+            products[chunk] = self._project(a[row[chunk]], b[expert[chunk]])
+        torch.index_select(
+            products.flatten(0, 1), 0, self._slots(parts, first, rows, blocks), out=out
+        )
+
+    @staticmethod
+    def _slots(parts: Segments, first: Tensor, rows: int, blocks: int) -> Tensor:
+        """The row of the products that is each row's; rows of no expert get any."""
+        row = torch.arange(rows, device=first.device)
+        expert = torch.searchsorted(parts.ends, row, right=True).clamp_(max=first.numel() - 1)
+        slot = first[expert] * BLOCK_ROWS + row - parts.starts[expert]
+        return slot.clamp_(0, blocks * BLOCK_ROWS - 1)
+
+    def _project(self, x: Tensor, weight: Tensor) -> Tensor:
+        """`x @ weight.T` in the result's dtype, gated where there is an activation."""
+        if self.call.out_dtype != x.dtype:
+            x, weight = x.float(), weight.float()
+        return gated(x @ weight.mT, self.call.activation).to(self.call.out_dtype)
+
+
+def gated(y: Tensor, activation: Activation | None) -> Tensor:
+    """`act(gate) * up` in float32, the gates in the left half of each row; `y` without activation.
+
+    Args:
+        y: `[…, 2 n]`, or `[…, n]` without activation.
+        activation: function of the gates.
+    """
+    if activation is None:
+        return y
+    gate, up = y.float().chunk(2, -1)
+    return (F.silu(gate) if activation == "silu_and_mul" else F.gelu(gate)) * up

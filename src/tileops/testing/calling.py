@@ -12,10 +12,11 @@ from torch import Tensor
 
 from tileops import Op
 from tileops._core.boundary.naming import stem
-from tileops._core.lang.kinds import DTypeKind, MaybeKind
+from tileops._core.signature.discriminants import OUT
 from tileops._core.spec.model import OpSpec, Param
 from tileops._core.spec.registry import lookup
 from tileops._core.validate.code import find_class
+from tileops._core.workload.arguments import constructor_value, names_a_dtype
 from tileops.testing.drawing import DrawnCall
 
 TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
@@ -50,31 +51,38 @@ def construct(call: DrawnCall) -> Op:
 def parameters(call: DrawnCall) -> dict[str, Any]:
     """The constructor's arguments by name; dtypes are torch's, a `device` is the CPU."""
     found: dict[str, Any] = {}
-    for name, declared in spec_of(call.op).signature.params.items():
+    spec = spec_of(call.op)
+    for name, declared in spec.signature.params.items():
         if not isinstance(declared, Param):
             if name in call.tensors:
                 found[name] = tensor(call, name)
         elif name == "device":
             found[name] = "cpu"
         else:
-            found[name] = _python_value(declared, call.params[name])
+            found[name] = _python_value(spec, declared, call.params[name])
     return found
 
 
-def _python_value(param: Param, value: Any) -> Any:
+def _python_value(spec: OpSpec, param: Param, value: Any) -> Any:
     """A drawn value as the constructor takes it."""
-    assert param.type.node is not None
-    kind = param.type.node.kind
-    inner = kind.inner if isinstance(kind, MaybeKind) else kind
-    if isinstance(value, str) and isinstance(inner, DTypeKind):
+    if isinstance(value, str) and names_a_dtype(param, value):
         return getattr(torch, value)
-    return value
+    return constructor_value(spec, param, value)
 
 
 def inputs(call: DrawnCall) -> dict[str, Tensor]:
     """The call-time tensors by name, those that are passed."""
     names = spec_of(call.op).signature.inputs
     return {name: tensor(call, name) for name in names if name in call.tensors}
+
+
+def placed(call: DrawnCall, device: str) -> dict[str, Tensor]:
+    """The call-time tensors on a device, but those declared to lie on the CPU."""
+    declared = spec_of(call.op).signature.inputs
+    return {
+        name: tensor if declared[name].on_cpu else tensor.to(device)
+        for name, tensor in inputs(call).items()
+    }
 
 
 def tensor(call: DrawnCall, name: str) -> Tensor:
@@ -90,9 +98,21 @@ def tensor(call: DrawnCall, name: str) -> Tensor:
     return torch.randint(0, high, drawn.shape, generator=generator).to(dtype)
 
 
-def results(value: Any) -> tuple[Tensor | None, ...]:
-    """What a call returned, as a tuple."""
-    return value if isinstance(value, tuple) else (value,)
+def buffer(call: DrawnCall) -> dict[str, Tensor]:
+    """`out`, where the call passes it: memory for the output that takes a buffer."""
+    if not call.point.get(OUT):
+        return {}
+    outputs = spec_of(call.op).signature.outputs.values()
+    drawn = next(call.outputs[output.name] for output in outputs if output.buffered)
+    return {OUT: torch.empty(drawn.shape, dtype=getattr(torch, drawn.dtype))}
+
+
+def results(op: str, returned: Any) -> tuple[Tensor | None, ...]:
+    """What a call of an op returned, as a tuple; nothing where it has no outputs."""
+    if not spec_of(op).signature.outputs:
+        assert returned is None, f"{op} returns nothing"
+        return ()
+    return returned if isinstance(returned, tuple) else (returned,)
 
 
 def same(one: Tensor | None, other: Tensor | None) -> bool:
@@ -103,55 +123,69 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
-    """What the op's reference makes of copies of the inputs."""
-    return results(_refer(call, {name: tensor.clone() for name, tensor in given.items()}))
-
-
-def expected_writes(call: DrawnCall, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What the reference leaves in copies of the written inputs that are no outputs."""
+    """What the op's reference makes of copies of the inputs, as `outcome` has it."""
     copies = {name: tensor.clone() for name, tensor in given.items()}
-    aliased = {output.alias for output in spec_of(call.op).signature.outputs.values()}
-    names = [name for name in call.written if name not in aliased]
-    if names:
-        _refer(call, copies)
-    return {name: copies[name] for name in names}
+    ordered = [copies.get(name) for name in spec_of(call.op).signature.inputs]
+    reference = getattr(_references(call.op), reference_name(call.op))
+    return outcome(call, copies, reference(*ordered, **parameters(call)))
 
 
-def _refer(call: DrawnCall, given: Mapping[str, Tensor]) -> Any:
-    """Run the op's reference."""
+def outcome(
+    call: DrawnCall, given: Mapping[str, Tensor], returned: Any
+) -> tuple[Tensor | None, ...]:
+    """All that a call gives: its results, then the inputs that it wrote and does not return.
+
+    A reference module may hold a function `<name>_canonical(outcome, *inputs, **params)`. It
+    brings an outcome into the form in which all right ones are equal: what is unspecified gets one
+    value, what is free one order.
+    """
     spec = spec_of(call.op)
-    assert spec.home is not None, f"{call.op} is registered by running code, it has no reference"
-    module = importlib.import_module(f"{spec.home}.reference")
+    found = results(call.op, returned)
+    for name, result in zip(spec.signature.outputs, found, strict=True):
+        _assert_declared(call, name, result)
+    returns = {output.alias for output in spec.signature.outputs.values()}
+    found += tuple(given[name] for name in call.written if name not in returns)
+    canonical = getattr(_references(call.op), f"{reference_name(call.op)}_canonical", None)
+    if canonical is None:
+        return found
     ordered = [given.get(name) for name in spec.signature.inputs]
-    return getattr(module, reference_name(call.op))(*ordered, **parameters(call))
+    form: tuple[Tensor | None, ...] = canonical(found, *ordered, **parameters(call))
+    return form
 
 
-def assert_close(call: DrawnCall, actual: Any, wanted: Any) -> None:
-    """Every result has the shape and dtype drawn and the values of the reference."""
-    names = spec_of(call.op).signature.outputs
-    for name, found, reference in zip(names, results(actual), results(wanted), strict=True):
-        if name not in call.outputs:
-            assert found is None, f"{call}: {name} is no output of this call"
-            continue
-        drawn = call.outputs[name]
-        assert found is not None and reference is not None, f"{call}: {name}"
-        assert (tuple(found.shape), found.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
-        _assert_near(call, name, found, reference)
+def _references(op: str) -> Any:
+    """The module that holds the reference of an op."""
+    home = spec_of(op).home
+    assert home is not None, f"{op} is registered by running code, it has no reference"
+    return importlib.import_module(f"{home}.reference")
 
 
-def assert_writes(
-    call: DrawnCall, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+def _assert_declared(call: DrawnCall, name: str, result: Tensor | None) -> None:
+    """A result is there exactly where it was drawn, of the shape and dtype drawn."""
+    drawn = call.outputs.get(name)
+    if drawn is None:
+        assert result is None, f"{call}: {name} is no output of this call"
+        return
+    assert result is not None, f"{call}: {name}"
+    assert (tuple(result.shape), result.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
+
+
+def assert_close(
+    call: DrawnCall,
+    given: Mapping[str, Tensor],
+    returned: Any,
+    wanted: tuple[Tensor | None, ...],
 ) -> None:
-    """The written inputs hold what the reference wrote."""
-    for name, reference in wanted.items():
-        _assert_near(call, name, given[name], reference)
-
-
-def _assert_near(call: DrawnCall, name: str, found: Tensor, reference: Tensor) -> None:
-    """Two tensors are equal to within the tolerance of their dtype."""
+    """What a call returned, and what it wrote in `given`, has the values of the reference."""
     float8 = any(drawn.dtype.startswith("float8") for drawn in call.tensors.values())
-    bound = 6e-2 if float8 else TOLERANCE.get(str(found.dtype).removeprefix("torch."), 0.0)
-    try:
-        torch.testing.assert_close(found, reference, rtol=bound, atol=bound, equal_nan=True)
-    except AssertionError as error:
-        raise AssertionError(f"{call}: {name}: {error}") from None
+    for place, (found, reference) in enumerate(
+        zip(outcome(call, given, returned), wanted, strict=True)
+    ):
+        if found is None or reference is None:
+            assert found is reference, f"{call}: result {place}"
+            continue
+        bound = 6e-2 if float8 else TOLERANCE.get(str(found.dtype).removeprefix("torch."), 0.0)
+        try:
+            torch.testing.assert_close(found, reference, rtol=bound, atol=bound, equal_nan=True)
+        except AssertionError as error:
+            raise AssertionError(f"{call}: result {place}: {error}") from None

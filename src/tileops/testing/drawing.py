@@ -18,20 +18,10 @@ from zlib import crc32
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.evaluate import evaluate, generate, holds
 from tileops._core.lang.faults import EvaluationFault
-from tileops._core.lang.kinds import (
-    BoolKind,
-    DimKind,
-    DTypeKind,
-    EnumKind,
-    IntKind,
-    Kind,
-    MaybeKind,
-    SeqKind,
-    StrKind,
-    UnionKind,
-)
+from tileops._core.lang.kinds import DimKind, DTypeKind, MaybeKind, SeqKind
 from tileops._core.lang.nodes import Call, Constant, Expr, Name, Splice
 from tileops._core.lang.primitives.contents import Contents
+from tileops._core.lang.values import AdtView
 from tileops._core.lang.walk import walk
 from tileops._core.signature.branches import Branches
 from tileops._core.signature.discriminants import GIVEN, Point
@@ -39,6 +29,13 @@ from tileops._core.signature.facts import Facts
 from tileops._core.signature.families import Families
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
 from tileops._core.spec.registry import lookup
+from tileops.testing.values import (
+    algebraic,
+    keeps_invariant,
+    small_shape,
+    small_value,
+    takes_an_object,
+)
 
 TRIES = 2000
 """Repairs on a branch before it counts as out of reach."""
@@ -224,18 +221,21 @@ class Drawing:
             sums = [attempt.requests, *map(sum, lengths)] * 2 if self._sequences else ()
             values[name] = 0 if empty else rng.choice((*range(1, 7), 8, 16, *sums))
         else:
-            values[name] = _shape(rng, attempt.base, empty=empty)
+            values[name] = small_shape(rng, attempt.base, empty=empty)
 
     def _draw_param(self, param: Param, point: Point, rng: Random) -> Any:
         """A value; what the branch fixes, the default half of the time, else a small one."""
         assert param.type.node is not None
         kind = param.type.node.kind
         fixed = point.get(param.name, GIVEN)
+        if isinstance(fixed, tuple):
+            return algebraic(self.spec, param, fixed, rng)
         if fixed != GIVEN:
             return fixed
         if param.name in point:
-            return _value(kind.inner if isinstance(kind, MaybeKind) else kind, rng)
-        return param.default if param.has_default and rng.random() < 0.5 else _value(kind, rng)
+            return small_value(kind.inner if isinstance(kind, MaybeKind) else kind, rng)
+        keeps = rng.random() < 0.5 or takes_an_object(param)
+        return param.default if param.has_default and keeps else small_value(kind, rng)
 
     # Completion
 
@@ -251,8 +251,11 @@ class Drawing:
         return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
 
     def _check_rules(self, attempt: _Attempt) -> None:
-        """The values keep the refinements and a row of the dtype combinations."""
+        """The values keep invariants, refinements and a row of the dtype combinations."""
         signature = self.spec.signature
+        for name, value in attempt.values.items():
+            if isinstance(value, AdtView) and not keeps_invariant(self.spec, name, value):
+                raise _Rejected({name})
         combos = [combo.dtypes for combo in signature.dtype_combos]
         if combos and not any(combo.items() <= attempt.values.items() for combo in combos):
             raise _Rejected(set(combos[0]))
@@ -342,37 +345,6 @@ def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:
         return bool(function(*arguments))
     except (EvaluationFault, OverflowError):
         return False
-
-
-def _shape(rng: Random, base: list[int], *, empty: bool) -> tuple[int, ...]:
-    """Trailing axes of `base`, some of them 1, so that two such shapes broadcast."""
-    rank = rng.randint(1 if empty else 0, len(base))
-    shape = [1 if rng.random() < 0.25 else n for n in base[len(base) - rank :]]
-    if empty:
-        shape[rng.randrange(rank)] = 0
-    return tuple(shape)
-
-
-def _value(kind: Kind, rng: Random) -> Any:
-    """A small value of a kind; dtypes by name."""
-    if isinstance(kind, MaybeKind):
-        return None if rng.random() < 0.3 else _value(kind.inner, rng)
-    if isinstance(kind, UnionKind):
-        return _value(rng.choice(kind.alternatives), rng)
-    if isinstance(kind, BoolKind):
-        return rng.random() < 0.5
-    if isinstance(kind, EnumKind):
-        return rng.choice(sorted(kind.literals))
-    if isinstance(kind, DTypeKind):
-        return rng.choice(sorted(kind.members))
-    if isinstance(kind, IntKind | DimKind):
-        return rng.choice((-2, -1, 0, 1, 2, 3, 4, 8))
-    if isinstance(kind, SeqKind):
-        length = rng.randint(0, 3) if kind.length is None else kind.length
-        return [_value(kind.element, rng) for _ in range(length)]
-    if isinstance(kind, StrKind):
-        return "cpu"
-    return rng.choice((0.5, 1.0, 2.0))
 
 
 @cache

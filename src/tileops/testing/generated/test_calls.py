@@ -14,12 +14,12 @@ from tileops import Op
 from tileops._core.lang.dtypes import BITS
 from tileops.testing.calling import (
     assert_close,
-    assert_writes,
+    buffer,
     construct,
     expected,
-    expected_writes,
     inputs,
     parameters,
+    placed,
     results,
     same,
     spec_of,
@@ -44,17 +44,16 @@ def test_some_call_is_drawn(op: str) -> None:
 def test_values_equal_the_reference(op: str) -> None:
     for call in drawn(op):
         given = inputs(call)
-        wanted, writes = expected(call, given), expected_writes(call, given)
-        assert_close(call, construct(call)(**given), wanted)
-        assert_writes(call, given, writes)
+        wanted = expected(call, given)
+        assert_close(call, given, construct(call)(**given), wanted)
 
 
 def test_positional_and_named_arguments_agree(op: str) -> None:
     call = drawn(op)[0]
     instance, given = construct(call), inputs(call)
     ordered = [given.get(name) for name in spec_of(op).signature.inputs]
-    by_position = results(instance(*copy.deepcopy(ordered)))
-    for first, second in zip(by_position, results(instance(**given)), strict=True):
+    by_position = results(op, instance(*copy.deepcopy(ordered)))
+    for first, second in zip(by_position, results(op, instance(**given)), strict=True):
         assert same(first, second)
 
 
@@ -74,7 +73,7 @@ def test_only_written_inputs_change(op: str) -> None:
 def test_results_are_the_callers_tensors_exactly_where_declared(op: str) -> None:
     for call in drawn(op):
         given = inputs(call)
-        returned = results(construct(call)(**given))
+        returned = results(op, construct(call)(**given))
         storages = {tensor.untyped_storage().data_ptr() for tensor in given.values()}
         for output, found in zip(spec_of(op).signature.outputs.values(), returned, strict=True):
             if output.alias in call.written:
@@ -82,6 +81,19 @@ def test_results_are_the_callers_tensors_exactly_where_declared(op: str) -> None
             elif found is not None and found.numel():
                 assert found.is_contiguous(), f"{call}: {output.name}"
                 assert found.untyped_storage().data_ptr() not in storages, f"{call}: {output.name}"
+
+
+def test_results_go_into_the_buffer_that_is_passed(op: str) -> None:
+    for call in drawn(op):
+        given, out = inputs(call), buffer(call)
+        if not out:
+            continue
+        wanted = expected(call, given)
+        instance = construct(call)
+        returned = instance(**given, **out)
+        assert instance.last_call.has_out
+        assert any(found is out["out"] for found in results(op, returned)), call
+        assert_close(call, given, returned, wanted)
 
 
 def interleaved(tensor: Tensor) -> Tensor:
@@ -99,11 +111,10 @@ def transposed(tensor: Tensor) -> Tensor:
 def test_strides_do_not_matter(op: str, layout: Callable[[Tensor], Tensor]) -> None:
     for call in drawn(op):
         given = inputs(call)
-        wanted, writes = expected(call, given), expected_writes(call, given)
+        wanted = expected(call, given)
         declared = spec_of(op).signature.inputs
         views = {n: t if declared[n].contiguous else layout(t) for n, t in given.items()}
-        assert_close(call, construct(call)(**views), wanted)
-        assert_writes(call, views, writes)
+        assert_close(call, views, construct(call)(**views), wanted)
 
 
 def test_expanded_inputs_are_read(op: str) -> None:
@@ -116,7 +127,8 @@ def test_expanded_inputs_are_read(op: str) -> None:
             changed = {**given, name: flat.clone()}
             wanted = expected(call, changed)
             if not spec_of(op).signature.inputs[name].contiguous:
-                assert_close(call, construct(call)(**{**given, name: flat}), wanted)
+                views = {**given, name: flat}
+                assert_close(call, views, construct(call)(**views), wanted)
 
 
 def test_nothing_runs_where_everything_written_is_empty(op: str) -> None:
@@ -124,13 +136,14 @@ def test_nothing_runs_where_everything_written_is_empty(op: str) -> None:
         given = inputs(call)
         writes = [call.tensors[name] for name in call.written] + list(call.outputs.values())
         instance = construct(call)
-        returned = instance(**given)
         if all(0 in tensor.shape for tensor in writes):
+            returned = results(op, instance(**given))
             assert not entries(instance), call
-            shapes = [tuple(found.shape) for found in results(returned) if found is not None]
+            shapes = [tuple(found.shape) for found in returned if found is not None]
             assert shapes == [output.shape for output in call.outputs.values()]
         else:
-            assert_close(call, returned, expected(call, given))
+            wanted = expected(call, given)
+            assert_close(call, given, instance(**given), wanted)
 
 
 def test_meta_tensors_give_shapes_and_build_nothing(op: str) -> None:
@@ -138,8 +151,8 @@ def test_meta_tensors_give_shapes_and_build_nothing(op: str) -> None:
         if not call.tensors:
             continue
         instance = construct(call)
-        returned = instance(**{name: tensor.to("meta") for name, tensor in inputs(call).items()})
-        found = [tensor for tensor in results(returned) if tensor is not None]
+        returned = instance(**placed(call, "meta"))
+        found = [tensor for tensor in results(op, returned) if tensor is not None]
         for tensor, output in zip(found, call.outputs.values(), strict=True):
             assert tensor.device.type == "meta"
             assert tuple(tensor.shape) == output.shape
@@ -181,7 +194,7 @@ def test_a_copy_of_the_instance_gives_the_same(op: str) -> None:
     call = drawn(op)[0]
     instance = construct(call)
     twin = copy.deepcopy(instance)
-    first, second = results(instance(**inputs(call))), results(twin(**inputs(call)))
+    first, second = (results(op, served(**inputs(call))) for served in (instance, twin))
     for one, other in zip(first, second, strict=True):
         assert same(one, other)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tileops.testing.calling import (
     assert_close,
+    buffer,
     class_of,
     construct,
     expected,
@@ -34,13 +35,30 @@ def calls(op: str) -> list[DrawnCall]:
 
 
 def branch(call: DrawnCall) -> tuple[object, ...]:
+<<<<<<< HEAD
     """The effect branch that a call takes."""
     return call.written, tuple(call.outputs)
+=======
+    """The effect branch that a call takes: inputs written, whether `out` is passed, outputs."""
+    return call.written, bool(buffer(call)), tuple(call.outputs)
+>>>>>>> 09f855c (Generated tests: algebraic values, buffers, written inputs, canonical outcomes)
 
 
 def branches(op: str) -> list[DrawnCall]:
     """One call for each effect branch."""
     return list({branch(call): call for call in calls(op)}.values())
+<<<<<<< HEAD
+=======
+
+
+def operator_of(call: DrawnCall) -> str:
+    """The operator of a call's effect branch: the one whose name has nothing beside its marks."""
+    absent = spec_of(call.op).signature.outputs.keys() - set(call.outputs)
+    marks = [f"_writes_{name}" for name in call.written] + [f"_without_{name}" for name in absent]
+    marks += [f"_{name}" for name in buffer(call)]
+    names: tuple[str, ...] = class_of(call.op).compile_op_names
+    return min((name for name in names if all(mark in name for mark in marks)), key=len)
+>>>>>>> 09f855c (Generated tests: algebraic values, buffers, written inputs, canonical outcomes)
 
 
 class Nodes:
@@ -68,7 +86,8 @@ def test_the_graph_holds_the_operator_alone(op: str) -> None:
         if not class_of(op).compile_op_names:
             continue
         nodes = Nodes()
-        torch.compile(construct(call), fullgraph=True, backend=nodes)(**inputs(call))
+        compiled = torch.compile(construct(call), fullgraph=True, backend=nodes)
+        compiled(**inputs(call), **buffer(call))
         own = {name.replace("::", ".") for name in class_of(op).compile_op_names}
         assert len(nodes.names) == 1, nodes.names
         assert own.issuperset(nodes.names)
@@ -78,14 +97,17 @@ def test_cold_compilation_gives_the_same(op: str) -> None:
     for call in branches(op):
         if not class_of(op).compile_op_names:
             continue
-        given = inputs(call)
+        given, out = inputs(call), buffer(call)
         wanted = expected(call, given)
         compiled = torch.compile(construct(call), fullgraph=True, backend="aot_eager")
-        returned = results(compiled(**given))
-        assert_close(call, returned, wanted)
-        for output, found in zip(spec_of(op).signature.outputs.values(), returned, strict=True):
+        returned = compiled(**given, **out)
+        assert_close(call, given, returned, wanted)
+        outputs = spec_of(op).signature.outputs.values()
+        for output, found in zip(outputs, results(op, returned), strict=True):
             if output.alias in call.written:
                 assert found is given[output.alias]
+            elif out and output.buffered:
+                assert found is out["out"]
 
 
 def positive(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -106,6 +128,7 @@ def test_operators_pass_opcheck(op: str) -> None:
         if branch(call) in checked:
             continue
         given, instance = positive(inputs(call)), construct(call)
+<<<<<<< HEAD
         if any(map(holds_nan, results(instance(**given)))):
             continue
         checked.add(branch(call))
@@ -118,4 +141,14 @@ def test_operators_pass_opcheck(op: str) -> None:
         packet = getattr(getattr(torch.ops, namespace), operator)
         ordered = [given.get(name) for name in spec_of(op).signature.inputs]
         torch.library.opcheck(packet.default, (*ordered, instance._instance_key))
+=======
+        if any(map(holds_nan, results(op, instance(**given)))):
+            continue
+        checked.add(branch(call))
+        namespace, _, operator = operator_of(call).partition("::")
+        packet = getattr(getattr(torch.ops, namespace), operator)
+        ordered = [given.get(name) for name in spec_of(op).signature.inputs]
+        written = (tensor.zero_() for tensor in buffer(call).values())
+        torch.library.opcheck(packet.default, (*ordered, *written, instance._instance_key))
+>>>>>>> 09f855c (Generated tests: algebraic values, buffers, written inputs, canonical outcomes)
     assert checked == set(map(branch, calls(op)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from tileops import Op
-from tileops.testing.calling import assert_close, class_of, expected, inputs, parameters, results
+from tileops.testing.calling import assert_close, class_of, expected, inputs, parameters, placed
 from tileops.testing.drawing import DrawnCall, drawn
 
 pytestmark = pytest.mark.gpu
@@ -27,15 +28,22 @@ def on_gpu(call: DrawnCall) -> tuple[Op, dict[str, Tensor]]:
     params = parameters(call)
     if "device" in params:
         params["device"] = "cuda"
-    return class_of(call.op)(**params), {n: t.cuda() for n, t in inputs(call).items()}
+    return class_of(call.op)(**params), placed(call, "cuda")
+
+
+def on_cpu(returned: Any) -> Any:
+    """What a call returned, copied to the CPU."""
+    if isinstance(returned, tuple):
+        return tuple(map(on_cpu, returned))
+    return None if returned is None else returned.cpu()
 
 
 def test_values_on_the_gpu_equal_the_reference(op: str) -> None:
     for call in drawn(op):
         instance, given = on_gpu(call)
         wanted = expected(call, inputs(call))
-        returned = tuple(None if r is None else r.cpu() for r in results(instance(**given)))
-        assert_close(call, returned, wanted)
+        returned = on_cpu(instance(**given))
+        assert_close(call, {name: t.cpu() for name, t in given.items()}, returned, wanted)
 
 
 def test_a_warm_call_does_not_wait_for_the_gpu(op: str) -> None:

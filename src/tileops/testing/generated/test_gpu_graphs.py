@@ -75,16 +75,17 @@ def refill(memory: Mapping[str, Tensor], data: Mapping[str, Tensor]) -> None:
         tensor.copy_(data[name])
 
 
-def assert_same(found: Any, wanted: Any) -> None:
+def assert_same(op: Op, found: Any, wanted: Any) -> None:
     """Equal to the last bit: the same program ran on the same data."""
-    for one, other in zip(results(found), results(wanted), strict=True):
+    name = type(op).__name__
+    for one, other in zip(results(name, found), results(name, wanted), strict=True):
         assert same(one, other)
 
 
 def test_a_warm_call_allocates_its_outputs_alone(warm: Warm) -> None:
     op, given = warm
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
-    returned = results(op(**given))
+    returned = results(type(op).__name__, op(**given))
     allocated = torch.cuda.memory_stats()["allocation.all.allocated"] - before
     own = {tensor.data_ptr() for tensor in given.values()}
     assert allocated == sum(r is not None and r.data_ptr() not in own for r in returned)
@@ -99,7 +100,7 @@ def test_a_call_is_captured_and_replayed(warm: Warm) -> None:
         refill(memory, data)
         graph.replay()
         eager = copied(data)
-        assert_same(captured, op(**eager))
+        assert_same(op, captured, op(**eager))
         for name, tensor in memory.items():
             assert same(tensor, eager[name]), name
 
@@ -111,7 +112,7 @@ def test_reduced_overhead_gives_the_same(warm: Warm) -> None:
     compiled = torch.compile(op, fullgraph=True, mode="reduce-overhead")
     for data in (given, given, renewed(op, given), given):
         torch.compiler.cudagraph_mark_step_begin()
-        assert_same(compiled(**copied(data)), op(**copied(data)))
+        assert_same(op, compiled(**copied(data)), op(**copied(data)))
     if not op.last_call.written:
         assert not torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
     torch._dynamo.reset()

@@ -80,7 +80,7 @@ def _gated(y: Tensor, activation: str | None) -> Tensor:
     if activation is None:
         return y
     gate, up = y.chunk(2, -1)
-    return {"silu_and_mul": F.silu, "gelu_and_mul": F.gelu}[activation](gate) * up
+    return (F.silu(gate) if activation == "silu_and_mul" else F.gelu(gate)) * up
 
 
 def _expert_rows(layout: Any, metadata: Tensor, experts: int) -> Iterator[tuple[int, Any]]:

@@ -71,9 +71,7 @@ class MoEGroupedGemmFwdInterface(KernelInterface):
         """
 
 
-class MoEGroupedGemmPortableKernel(
-    PortableKernel[MoEGroupedGemmCall], MoEGroupedGemmFwdInterface
-):
+class MoEGroupedGemmPortableKernel(PortableKernel[MoEGroupedGemmCall], MoEGroupedGemmFwdInterface):
     """The products by torch: an expert at a time on the CPU, in blocks of rows elsewhere."""
 
     @classmethod

@@ -31,8 +31,8 @@ def segments(layout: ContiguousLayoutSpec, layout_metadata: Tensor, experts: int
         experts: `E`.
     """
     if layout.metadata_kind is ContiguousMetadata.PER_ROW:
-        bounds = torch.arange(experts + 1, dtype=layout_metadata.dtype, device=layout_metadata.device)
-        places = torch.searchsorted(layout_metadata, bounds)
+        ids = torch.arange(experts + 1, dtype=layout_metadata.dtype, device=layout_metadata.device)
+        places = torch.searchsorted(layout_metadata, ids)
         return Segments(places[:-1], places[1:])
     ends = layout_metadata.long()
     starts = torch.zeros_like(ends)

@@ -35,20 +35,13 @@ def calls(op: str) -> list[DrawnCall]:
 
 
 def branch(call: DrawnCall) -> tuple[object, ...]:
-<<<<<<< HEAD
-    """The effect branch that a call takes."""
-    return call.written, tuple(call.outputs)
-=======
     """The effect branch that a call takes: inputs written, whether `out` is passed, outputs."""
     return call.written, bool(buffer(call)), tuple(call.outputs)
->>>>>>> 09f855c (Generated tests: algebraic values, buffers, written inputs, canonical outcomes)
 
 
 def branches(op: str) -> list[DrawnCall]:
     """One call for each effect branch."""
     return list({branch(call): call for call in calls(op)}.values())
-<<<<<<< HEAD
-=======
 
 
 def operator_of(call: DrawnCall) -> str:
@@ -58,7 +51,6 @@ def operator_of(call: DrawnCall) -> str:
     marks += [f"_{name}" for name in buffer(call)]
     names: tuple[str, ...] = class_of(call.op).compile_op_names
     return min((name for name in names if all(mark in name for mark in marks)), key=len)
->>>>>>> 09f855c (Generated tests: algebraic values, buffers, written inputs, canonical outcomes)
 
 
 class Nodes:
@@ -128,20 +120,6 @@ def test_operators_pass_opcheck(op: str) -> None:
         if branch(call) in checked:
             continue
         given, instance = positive(inputs(call)), construct(call)
-<<<<<<< HEAD
-        if any(map(holds_nan, results(instance(**given)))):
-            continue
-        checked.add(branch(call))
-        name = next(
-            name
-            for name in class_of(op).compile_op_names
-            if all(f"writes_{written}" in name for written in call.written)
-        )
-        namespace, _, operator = name.partition("::")
-        packet = getattr(getattr(torch.ops, namespace), operator)
-        ordered = [given.get(name) for name in spec_of(op).signature.inputs]
-        torch.library.opcheck(packet.default, (*ordered, instance._instance_key))
-=======
         if any(map(holds_nan, results(op, instance(**given)))):
             continue
         checked.add(branch(call))
@@ -150,5 +128,4 @@ def test_operators_pass_opcheck(op: str) -> None:
         ordered = [given.get(name) for name in spec_of(op).signature.inputs]
         written = (tensor.zero_() for tensor in buffer(call).values())
         torch.library.opcheck(packet.default, (*ordered, *written, instance._instance_key))
->>>>>>> 09f855c (Generated tests: algebraic values, buffers, written inputs, canonical outcomes)
     assert checked == set(map(branch, calls(op)))

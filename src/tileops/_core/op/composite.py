@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
     from tileops._core.op.base import Op
     from tileops._core.op.calls import Report
     from tileops._core.runtime.record import SignatureCall
+
+
+Held = list[tuple[str, Hashable, Any]]
+"""Sub-ops with the stages and identities under which they are held."""
+
+_holding = threading.Lock()
+"""Held while an op is checked and taken in, so that no two ops come to hold each other.
+
+The innermost lock: what runs under it takes no other.
+"""
 
 
 class Composite(Entries):
@@ -54,16 +65,20 @@ class Composite(Entries):
                 return self.delegate_for(stage, identity, given)
             if given is None:
                 op = self.delegate_types[stage](**params, target=self.target)
+                self._keep(stage, identity, op)
             else:
-                self._check_given(stage, identity, given)
                 op = given
+                with _holding:
+                    self._check_given(stage, identity, op)
+                    self._keep(stage, identity, op)
+                self.composition_only = True
             if self._tune_requested:
                 op.request_tune()
-            self._delegates.setdefault(stage, {})[identity] = op
-            self._delegate_stages[id(op)] = stage
-            if given is not None:
-                self.composition_only = True
             return op
+
+    def _keep(self, stage: str, identity: Hashable, op: Op) -> None:
+        self._delegate_stages[id(op)] = stage
+        self._delegates.setdefault(stage, {})[identity] = op
 
     def _check_place(self, stage: str, identity: Hashable) -> None:
         if stage not in self.delegate_types:
@@ -83,14 +98,12 @@ class Composite(Entries):
             raise TypeError(
                 f"{self._name}: stage {stage!r} takes an op, got a {type(given).__name__}"
             )
-        for place, ops in self._delegates.items():
-            for known, op in ops.items():
-                if op is given:
-                    raise ValueError(
-                        f"{self._name}: this {type(given).__name__} is held for stage {place!r} "
-                        f"and identity {known!r}, asked for stage {stage!r} and identity "
-                        f"{identity!r}"
-                    )
+        for place, known, op in self._held():
+            if op is given:
+                raise ValueError(
+                    f"{self._name}: this {type(given).__name__} is held for stage {place!r} "
+                    f"and identity {known!r}, asked for stage {stage!r} and identity {identity!r}"
+                )
         path = _path_to(given, self)
         if path:
             names = " holds ".join(type(op).__name__ for op in path)
@@ -112,6 +125,14 @@ class Composite(Entries):
             stages[stage].append(record)
         return {stage: tuple(records) for stage, records in stages.items()}
 
+    def _held(self) -> Held:
+        """What is held at this instant, read without a lock, in order of holding."""
+        return [
+            (stage, identity, op)
+            for stage, ops in list(self._delegates.items())
+            for identity, op in list(ops.items())
+        ]
+
     def held_delegates(self) -> tuple[Op, ...]:
         """The sub-ops that the op holds, in stage order and in order of holding."""
         with self._build_lock:
@@ -126,7 +147,7 @@ def _path_to(start: Any, goal: object) -> list[Any]:
     """The ops from `start` down to `goal`, by holding; empty when it is not reached."""
     if start is goal:
         return [start]
-    for op in start.held_delegates():
+    for _, _, op in start._held():
         path = _path_to(op, goal)
         if path:
             return [start, *path]

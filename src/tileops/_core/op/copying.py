@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Hashable
+import threading
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
 from tileops._core.boundary import instances
+from tileops._core.op.composite import Held
 from tileops._core.op.gradient import Differentiated
 from tileops._core.op.notes import add_note
 from tileops._core.targets import loading
@@ -33,7 +35,13 @@ _FIXED = (
 )  # fmt: skip
 """Read-only fields that copies share, and that the process that loads a pickle works out again."""
 
-Held = list[tuple[str, Hashable, Any]]
+class _Trying(threading.local):
+    """Whether this thread is pickling attributes to see that they can be."""
+
+    now = False
+
+
+_trying = _Trying()
 
 
 class Copies(Differentiated):
@@ -41,8 +49,9 @@ class Copies(Differentiated):
 
     def __copy__(self: Self) -> Self:
         """A new instance with the same attributes and copies of the sub-ops."""
-        held = [(stage, identity, copy.copy(op)) for stage, identity, op in self._held()]
-        copied = {id(op): new for (*_, op), (*_, new) in zip(self._held(), held, strict=True)}
+        sources = self._held()
+        held = [(stage, identity, copy.copy(op)) for stage, identity, op in sources]
+        copied = {id(op): new for (*_, op), (*_, new) in zip(sources, held, strict=True)}
         values = {name: copied.get(id(value), value) for name, value in self._carried().items()}
         return self._revived(type(self).__new__(type(self)), values, held)
 
@@ -59,9 +68,15 @@ class Copies(Differentiated):
 
     def __getstate__(self) -> tuple[dict[str, Any], Held]:
         values = self._carried()
-        for name, value in values.items():
-            if not isinstance(value, (torch.Tensor, Copies)):
-                self._attempt("pickling", name, pickle.dumps, value)
+        if not _trying.now:
+            # Attributes are tried from the outermost op only; one may lead back to it.
+            _trying.now = True
+            try:
+                for name, value in values.items():
+                    if not isinstance(value, (torch.Tensor, Copies)):
+                        self._attempt("pickling", name, pickle.dumps, value)
+            finally:
+                _trying.now = False
         return values, self._held()
 
     def __setstate__(self, state: tuple[dict[str, Any], Held]) -> None:
@@ -91,16 +106,9 @@ class Copies(Differentiated):
     def _carried(self) -> dict[str, Any]:
         return {
             name: value
-            for name, value in self.__dict__.items()
+            for name, value in list(self.__dict__.items())
             if name not in _OWN and name not in _FIXED
         }
-
-    def _held(self) -> Held:
-        return [
-            (stage, identity, op)
-            for stage, ops in self._delegates.items()
-            for identity, op in ops.items()
-        ]
 
     def _attempt(self, doing: str, name: str, action: Callable[..., Any], *args: Any) -> Any:
         """Run `action` on an attribute; what it raises gets a note that names the op."""

@@ -81,20 +81,18 @@ class Entries(Calls):
             key = self._key_of(choice)
             if call.device is not None and call.device.type == "cuda":
                 _warn_if_standing_in(self._name, choice)
-            built = self._built_entries.get(interface, {})
-            entry = self._built(interface, key, call, built)
-            self._built_entries[interface] = built
+            entry = self._built(interface, key, call)
             by_call = self._entries_by_call
             if len(by_call) >= MOST_CALL_SPECS:
                 del by_call[next(iter(by_call))]
             by_call[interface, call] = entry
             return entry
 
-    def _built(self, interface: str, key: str, call: CallSpec, built: dict[Any, Any]) -> Any:
-        """The entry for the call's identity, built if there is none in `built`."""
+    def _built(self, interface: str, key: str, call: CallSpec) -> Any:
+        """The entry for the call's identity, built if there is none."""
         cls = self._installed_kernel_types[key]
         identity, factory = _build_of(cls, call)
-        entry = built.get((cls, identity))
+        entry = self._built_entries.get(interface, {}).get((cls, identity))
         if entry is None:
             with as_current(call.device):
                 try:
@@ -114,7 +112,8 @@ class Entries(Calls):
                 if self._tune_requested:
                     for kernel in kernels_in(entry):
                         kernel.request_tune()
-            built[cls, identity] = entry
+            # The table is looked up only now: a factory may have had other entries built.
+            self._built_entries.setdefault(interface, {})[cls, identity] = entry
         return entry
 
     def _check_request(self, interface: str, call: CallSpec) -> None:

@@ -86,7 +86,7 @@ def detected(device: torch.device) -> str | None:
     claiming = []
     for target, detect in list(registry.current.detectors.items()):
         try:
-            claims = detect(device)
+            claims = bool(detect(device))
         except Exception as error:
             raise BackendError(
                 f"the detector of target {target!r} failed on {device}: "

@@ -321,14 +321,14 @@ SIGNATURE = "expected (x, w=None, out=None, k=1, s=1.0, f=True, m='')"
 @pytest.mark.parametrize(
     ("args", "kwargs", "declaration", "text"),
     [
-        ((), {}, "inputs.x", f"required argument is missing; {SIGNATURE}"),
+        ((), {}, "inputs.x", f"required, got None; {SIGNATURE}"),
         ((None,), {}, "inputs.x", f"required, got None; {SIGNATURE}"),
         ((), {"x": None}, "inputs.x", f"required, got None; {SIGNATURE}"),
         ((ONE,) * 8, {}, "", f"takes 7 positional arguments, got 8; {SIGNATURE}"),
         ((ONE,), {"z": ONE}, "", f"unknown argument 'z'; {SIGNATURE}"),
         ((ONE,), {"x": ONE}, "", f"argument 'x' is given twice; {SIGNATURE}"),
         ((1.5,), {}, "inputs.x", "expected a tensor, got 1.5 (float)"),
-        (([1.0],), {}, "inputs.x", "expected a tensor, got a list"),
+        (([1.0],), {}, "inputs.x", "expected a tensor, got [1.0] (list)"),
         ((ONE, "w"), {}, "inputs.w", "expected a tensor, got 'w' (str)"),
         ((ONE,), {"out": 3}, "out", "expected a tensor, got 3 (int)"),
         ((ONE,), {"k": 1.0}, "k", "expected int, got 1.0 (float)"),
@@ -379,7 +379,7 @@ def test_type_error_of_a_body_passes_unchanged(bounded):
 
 def test_arguments_of_a_class_without_a_boundary():
     op = composite(add_op())()
-    with pytest.raises(SignatureTypeError, match=r"inputs.x: required argument is missing"):
+    with pytest.raises(SignatureTypeError, match=r"inputs.x: required, got None"):
         op()
     with pytest.raises(SignatureTypeError, match="unknown argument 'y'"):
         op(ONE, y=ONE)

@@ -89,6 +89,23 @@ def test_a_spec_only_op_is_not_compared() -> None:
     assert findings("PlannedFwdOp") == []
 
 
+def test_a_hand_written_member_that_a_generated_one_replaces() -> None:
+    members = {"eval_roofline": lambda self: (0, 0), "_infer_output_shapes": lambda self: {}}
+    op_class("HandWrittenFwdOp", SPEC, **members, compile_op_names=("none",))
+    assert findings("HandWrittenFwdOp") == [
+        ("", 45, f"the class body defines {name}, which a generated member replaces")
+        for name in (*members, "compile_op_names")
+    ]
+
+
+def test_a_parameter_that_hides_an_attribute_of_ops() -> None:
+    spec = copy.deepcopy(SPEC)
+    spec["signature"]["params"] = {"last_call": {"type": "int", "default": 1}}
+    op_class("HidingFwdOp", spec, __init__=lambda self, last_call=1, *, target=None: None)
+    reason = "'last_call' is an attribute of every op; the parameter needs another name"
+    assert findings("HidingFwdOp") == [("signature.params.last_call", 47, reason)]
+
+
 INITS: dict[str, tuple[Any, str, str]] = {
     "Default": (
         lambda self, gain=2.0, *, mode="a", target=None: None,

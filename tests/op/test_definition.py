@@ -146,10 +146,12 @@ def test_class_without_roofline_says_which_field_is_missing():
         op.eval_roofline()
 
 
-def two_inputs(forward, **outputs):
+def two_inputs(forward, composite=False, **outputs):
+    stages = {"kind": "composite", "stages": [{"name": "add", "op": add_op().__name__}]}
+    fields = {"composition": stages} if composite else {}
     return define(
         "Two",
-        spec({"x": tensor(), "w": tensor(optional=True)}, {"y": tensor(**outputs)}),
+        spec({"x": tensor(), "w": tensor(optional=True)}, {"y": tensor(**outputs)}, **fields),
         forward=forward,
     )
 
@@ -176,11 +178,14 @@ def test_execution_arguments_follow_inputs_and_buffer():
         (lambda self, x, w=None: x, {"buffer": "out"}),
         (lambda self, x, w=None, *rest: x, {}),
         (lambda self, x, w=None, **rest: x, {}),
+        (lambda self, x, /, w=None: x, {}),
+        (staticmethod(lambda x, w=None: x), {}),
     ],
 )
-def test_forward_out_of_step_with_the_spec(forward, outputs):
+@pytest.mark.parametrize("composite", [False, True])
+def test_forward_out_of_step_with_the_spec(forward, outputs, composite):
     with pytest.raises(TypeError) as caught:
-        two_inputs(forward, **outputs)
+        two_inputs(forward, composite, **outputs)
     wanted = "x, w=None, out=None" if outputs else "x, w=None"
     assert f"its spec asks for ({wanted}) and then execution arguments" in str(caught.value)
 
@@ -193,6 +198,32 @@ def test_execution_argument_without_an_admitted_annotation():
         two_inputs(forward)
     text = "forward: execution argument 'k' must be annotated int, float, bool or str"
     assert text in str(caught.value)
+
+
+def out_of_order(self, w, x):
+    return x
+
+
+def test_forward_of_a_composite_that_orders_its_inputs_otherwise():
+    with pytest.raises(TypeError) as caught:
+        two_inputs(out_of_order, composite=True)
+    text = "forward takes (w, x), its spec asks for (x, w=None) and then execution arguments"
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("composite", [False, True])
+def test_execution_arguments_that_operators_cannot_have(composite):
+    for name in ("_op", "_key", "_isinstance", "instance_key"):
+        scope = {}
+        exec(f"def forward(self, x, w=None, {name}: int = 0): return x", scope)
+        with pytest.raises(TypeError, match=f"argument '{name}' must not be called instance_key"):
+            two_inputs(scope["forward"], composite)
+
+    def forward(self, x, w=None, größe: int = 0):
+        return x
+
+    with pytest.raises(TypeError, match="argument 'größe' must have an ASCII name"):
+        two_inputs(forward, composite)
 
 
 def test_two_classes_of_one_operator_name():

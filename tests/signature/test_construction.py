@@ -32,6 +32,24 @@ class Tiled:
     kind: str = "tiled"
 
 
+class Odd(Dense):
+    """Reading one attribute fails."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(3)
+        object.__setattr__(self, "unreadable", name)
+
+    def __getattribute__(self, name: str) -> object:
+        if name == object.__getattribute__(self, "__dict__").get("unreadable"):
+            raise OSError(name)
+        return object.__getattribute__(self, name)
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        return str(1 // 0)
+
+
 STORE = f"""
 StoreFwdOp:
   signature:
@@ -127,7 +145,15 @@ def test_a_parameter_that_is_not_stored(plan_for, construct, first_line):
         ({"sizes": [1.5]}, SignatureTypeError, "got [1.5] (list)"),
         ({"sizes": 3}, SignatureTypeError, "got 3 (int)"),
         ({"store": 3}, SignatureTypeError, "expected a RowStore, got 3 (int)"),
-        ({"store": Dense(3, kind="tiled")}, SignatureError, "expected a RowStore, got Dense("),
+        (
+            {"store": Dense(3, kind="tiled")},
+            SignatureError,
+            "a Dense has the kind 'dense', got one with 'tiled'",
+        ),
+        ({"store": Odd("kind")}, SignatureError, "has the kind 'dense', got one with None"),
+        ({"store": Odd("cols")}, SignatureError, "cols of dense cannot be read: OSError: cols"),
+        ({"sizes": Unshown()}, SignatureTypeError, "a value whose text fails with ZeroDivisionErr"),
+        ({"sizes": torch.ones(3)}, SignatureTypeError, "got a tensor of shape (3,) float32"),
         ({"store": Dense(-1)}, SignatureError, "expected Dim for dense.cols, got -1"),
         ({"store": Tiled(4, Order.ROW, 1)}, SignatureError, "expected Bool for tiled.padded"),
     ],
@@ -146,6 +172,16 @@ def test_an_invariant(store, first_line):
         "StoreFwdOp (construction): adts.RowStore.tiled.invariant "
         "\"tile > 0 and (order == 'row' or not padded)\" does not hold: "
         "store.tile=4, store.order='col', store.padded=True"
+    )
+
+
+def test_an_invariant_that_cannot_be_evaluated(op_for, first_line):
+    text = STORE.replace("tile > 0 and (", "12 // tile > 0 and (")
+    given = {"mode": None, "out_dtype": None, "sizes": [1]}
+    assert first_line(lambda: op_for(text, store=Tiled(0), **given)) == (
+        "StoreFwdOp (construction): adts.RowStore.tiled.invariant "
+        "\"12 // tile > 0 and (order == 'row' or not padded)\": 12 // tile divides by 0 "
+        "(store.tile=0, store.order='row', store.padded=False)"
     )
 
 

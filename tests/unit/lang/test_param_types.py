@@ -292,6 +292,16 @@ def test_adt_view():
     assert (read_field(holder, "mode"), read_field(holder, "size")) == ("fast", 2)
 
 
+class Lines:
+    def __repr__(self) -> str:
+        return "one\ntwo"
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        return str(1 // 0)
+
+
 def test_shown_values():
     assert shown(tuple(range(20))) == "(0, 1, 2, 3, 4, 5, 6, 7, …)"
     assert shown([1, (2,)]) == "[1, (2,)]"
@@ -301,4 +311,8 @@ def test_shown_values():
     assert shown(dtype("float16")) == "float16"
     assert shown("x" * 500).endswith("…")
     assert shown(1 << 600) == "an integer of 601 bits"
+    assert shown({"a": [1], "b": dtype("int8")}) == "{'a': [1], 'b': int8}"
+    assert shown(dict.fromkeys(range(9))).endswith("7: None, …}")
+    assert shown(Lines()) == "one two"
+    assert shown([Unshown()]) == "[a value whose text fails with ZeroDivisionError]"
     assert shown_with_type(None) == "None"

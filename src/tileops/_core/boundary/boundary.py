@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tileops._core.boundary import faults, instances
+from tileops._core.boundary import faults, instances, scalars
 from tileops._core.boundary.autograd import gradient_formula
 from tileops._core.boundary.naming import NAMESPACE, operator_name
 from tileops._core.boundary.operators import OperatorParts, mark_written, register_operator
@@ -17,6 +17,7 @@ from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
 from tileops._core.boundary.source import entry_source, returned_outputs
 from tileops._core.codegen.loading import compile_source
+from tileops._core.runtime.tensors import is_ordinary, is_writable
 from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
@@ -125,9 +126,12 @@ def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> d
 
 
 _HELPERS: dict[str, Any] = {
-    "_Tensor": torch.Tensor,
-    "_SymInt": torch.SymInt,
-    "_isinstance": isinstance,
+    "_is_ordinary": is_ordinary,
+    "_is_writable": is_writable,
+    "_is_int": scalars.is_int,
+    "_is_float": scalars.is_float,
+    "_is_bool": scalars.is_bool,
+    "_is_str": scalars.is_str,
     "_bool": bool,
     "_int": int,
     "_float": float,

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+import torch
+
 from tileops._core.boundary.parameters import CallParameter
-from tileops.errors import SignatureTypeError
+from tileops._core.boundary.scalars import unfit
+from tileops._core.lang.values import shown, shown_with_type
+from tileops._core.runtime.tensors import unusual
+from tileops.errors import SignatureError, SignatureTypeError
 
 
 def signature_text(parameters: Sequence[CallParameter]) -> str:
@@ -19,29 +24,38 @@ def signature_text(parameters: Sequence[CallParameter]) -> str:
     for place, parameter in enumerate(parameters):
         if parameter.keyword_only and not (place and parameters[place - 1].keyword_only):
             parts.append("*")
-        default = "" if parameter.required else f"={parameter.default!r}"
+        default = "" if parameter.required else f"={shown(parameter.default)}"
         parts.append(f"{parameter.name}{default}")
     return f"({', '.join(parts)})"
 
 
 def refuse_input(op: Any, name: str, value: object) -> NoReturn:
-    """Refuse an input that is None but required, or no tensor."""
-    fault = (
-        f"required, got None; expected {signature_text(op._call_parameters)}"
-        if value is None
-        else f"expected a tensor, got {_described(value)}"
-    )
-    raise _type_error(op, f"inputs.{name}", fault)
+    """Refuse an input that is None but required, no tensor, or none that kernels take."""
+    if value is None:
+        fault = f"required, got None; expected {signature_text(op._call_parameters)}"
+        raise _type_error(op, f"inputs.{name}", fault)
+    _refuse_tensor(op, f"inputs.{name}", value)
 
 
 def refuse_out(op: Any, value: object) -> NoReturn:
-    """Refuse an `out` that is no tensor."""
-    raise _type_error(op, "out", f"expected a tensor, got {_described(value)}")
+    """Refuse an `out` that is no tensor, or none that kernels can write."""
+    _refuse_tensor(op, "out", value)
+
+
+def _refuse_tensor(op: Any, path: str, value: object) -> NoReturn:
+    if not isinstance(value, torch.Tensor):
+        raise _type_error(op, path, f"expected a tensor, got {shown_with_type(value)}")
+    fault = unusual(value, written=True)
+    assert fault is not None
+    raise _value_error(op, path, fault)
 
 
 def refuse_execution(op: Any, name: str, kind: type, value: object) -> NoReturn:
-    """Refuse an execution argument of the wrong type."""
-    raise _type_error(op, name, f"expected {kind.__name__}, got {_described(value)}")
+    """Refuse an execution argument of the wrong type, or a value that no operator takes."""
+    wanted = None if isinstance(value, bool) else unfit(value, kind)
+    if wanted is None:
+        raise _type_error(op, name, f"expected {kind.__name__}, got {shown_with_type(value)}")
+    raise _value_error(op, name, f"expected {wanted}, got {shown(value)}")
 
 
 def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
@@ -70,15 +84,17 @@ def binding_fault(
         if name == "out" and name not in names:
             return _type_error(op, "out", f"no output takes a buffer; {expected}")
         if name not in names:
-            return _type_error(op, "", f"unknown argument {name!r}; {expected}")
+            return _type_error(op, "", f"unknown argument {shown(name)}; {expected}")
     given = {parameter.name for parameter in positional[: len(args)]}
     for name in kwargs:
         if name in given:
             return _type_error(op, "", f"argument {name!r} is given twice; {expected}")
     for parameter in parameters:
         if parameter.required and parameter.name not in given and parameter.name not in kwargs:
-            path = f"inputs.{parameter.name}" if parameter.role == "input" else parameter.name
-            return _type_error(op, path, f"required argument is missing; {expected}")
+            if parameter.role == "input":
+                fault = f"required, got None; {expected}"
+                return _type_error(op, f"inputs.{parameter.name}", fault)
+            return _type_error(op, parameter.name, f"required argument is missing; {expected}")
     return None
 
 
@@ -87,7 +103,6 @@ def _type_error(op: Any, path: str, fault: str) -> SignatureTypeError:
     return SignatureTypeError(spec.name, "call", path, None, fault, origin=str(spec.location))
 
 
-def _described(value: object) -> str:
-    """A plain value with its type; of anything else the type alone, never its contents."""
-    kind = type(value).__name__
-    return f"{value!r} ({kind})" if isinstance(value, (bool, int, float, str)) else f"a {kind}"
+def _value_error(op: Any, path: str, fault: str) -> SignatureError:
+    spec = op._spec
+    return SignatureError(spec.name, "call", path, None, fault, origin=str(spec.location))

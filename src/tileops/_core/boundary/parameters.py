@@ -44,22 +44,31 @@ def call_parameters(cls: type, spec: OpSpec, *, bounded: bool) -> tuple[CallPara
     Args:
         cls: the op class.
         spec: its spec.
-        bounded: whether the class gets a compile boundary, which holds them to the spec.
+        bounded: whether the class gets a compile boundary, whose operators take only scalars
+            beside tensors.
 
     Raises:
-        TypeError: they do not follow the spec, or an execution argument has no admitted type.
+        TypeError: they do not follow the spec, or an execution argument has no admitted type or
+            an inadmissible name.
     """
     declared = list(inspect.signature(cls.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    _check_order(cls, declared, spec)
     found = tuple(_parameter(parameter, spec) for parameter in declared)
-    if bounded:
-        _check_order(cls, declared, spec)
-        for parameter in found:
-            if parameter.role == "execution" and parameter.kind is None:
-                raise TypeError(
-                    f"{cls.__name__}.forward: execution argument {parameter.name!r} must be "
-                    "annotated int, float, bool or str"
-                )
+    for parameter in found:
+        if parameter.role == "execution":
+            _check_execution(cls, parameter, bounded)
     return found
+
+
+def _check_execution(cls: type, parameter: CallParameter, bounded: bool) -> None:
+    """An execution argument has a name of its own, and a type that an operator can take."""
+    place = f"{cls.__name__}.forward: execution argument {parameter.name!r}"
+    if parameter.name.startswith("_") or parameter.name == "instance_key":
+        raise TypeError(f"{place} must not be called instance_key or begin with an underscore")
+    if not parameter.name.isascii():
+        raise TypeError(f"{place} must have an ASCII name")
+    if bounded and parameter.kind is None:
+        raise TypeError(f"{place} must be annotated int, float, bool or str")
 
 
 def _parameter(declared: inspect.Parameter, spec: OpSpec) -> CallParameter:
@@ -83,12 +92,12 @@ def _check_order(cls: type, declared: list[inspect.Parameter], spec: OpSpec) -> 
         wanted.append("out=None")
     leading = declared[: len(wanted)]
     extra = declared[len(wanted) :]
-    variadic = any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD} for p in declared)
+    unnamed = any(p.kind in {p.POSITIONAL_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD} for p in declared)
     if (
         [_spelled(p) for p in leading] != wanted
         or any(p.kind is p.KEYWORD_ONLY for p in leading)
         or any(p.name == "out" for p in extra)
-        or variadic
+        or unnamed
     ):
         raise TypeError(
             f"{cls.__name__}.forward takes ({', '.join(map(str, declared))}), its spec asks for "

@@ -79,19 +79,21 @@ class _EntryPrinter:
         return listed
 
     def _print_checks(self) -> None:
-        """Refuse what is no tensor, and execution arguments of the wrong type."""
+        """Refuse what no kernel takes as a tensor, and execution arguments of the wrong type."""
         for parameter in self.parameters:
             name = self.names[parameter.name]
             present = "" if parameter.required else f"{name} is not None and "
             if parameter.role == "input":
-                with self.writer.block(f"if {present}not _isinstance({name}, _Tensor)"):
+                mutated = self.spec.signature.inputs[parameter.name].mutated
+                test = "_is_ordinary" if mutated is False else "_is_writable"
+                with self.writer.block(f"if {present}not {test}({name})"):
                     self.writer.line(f"_refuse_input(_op, {name!r}, {name})")
             elif parameter.role == "out":
-                with self.writer.block(f"if {present}not _isinstance({name}, _Tensor)"):
+                with self.writer.block(f"if {present}not _is_writable({name})"):
                     self.writer.line(f"_refuse_out(_op, {name})")
             elif parameter.kind is not None:
-                with self.writer.block(f"if {_wrong_type(name, parameter.kind)}"):
-                    kind = parameter.kind.__name__
+                kind = parameter.kind.__name__
+                with self.writer.block(f"if not _is_{kind}({name})"):
                     self.writer.line(f"_refuse_execution(_op, {name!r}, _{kind}, {name})")
 
     def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
@@ -108,20 +110,20 @@ class _EntryPrinter:
             self.writer.line(f"return _find_call(_op, {presence})({given})")
 
     def _print_gradient_check(self) -> None:
-        """Refuse inputs that require grad, except where a backward op computes the gradient."""
+        """Refuse tensors that require grad, except where a backward op computes the gradient."""
+        tensors = [parameter for parameter in self.parameters if parameter.role != "execution"]
         tests = []
-        for parameter in self.parameters:
-            if parameter.role == "input":
-                name = self.names[parameter.name]
-                present = "" if parameter.required else f"{name} is not None and "
-                tests.append(f"{present}{name}.requires_grad")
+        for parameter in tensors:
+            name = self.names[parameter.name]
+            present = "" if parameter.required else f"{name} is not None and "
+            tests.append(f"{present}{name}.requires_grad")
         condition = f"_is_grad_enabled() and ({' or '.join(tests)})"
         if self.spec.backward is not None:
             if "out" not in self.names:
                 return
             condition = f"out is not None and {condition}"
         with self.writer.block(f"if {condition}"):
-            pairs = ", ".join(f"{name!r}: {name}" for name in self.inputs)
+            pairs = ", ".join(f"{p.name!r}: {self.names[p.name]}" for p in tensors)
             self.writer.line(f"_refuse_gradient(_op, {{{pairs}}})")
 
     def print_call(self, number: int, branch: EffectBranch) -> None:
@@ -204,15 +206,6 @@ def branch_text(branch: EffectBranch) -> str:
     """The branch in words."""
     writes = f"that writes {', '.join(branch.writes)}" if branch.writes else "that writes no input"
     return f"{writes}, {'with' if branch.has_out else 'without'} out"
-
-
-def _wrong_type(name: str, kind: type) -> str:
-    """The test that refuses a value for an execution argument of this type."""
-    if kind is int:
-        return f"_isinstance({name}, _bool) or not _isinstance({name}, (_int, _SymInt))"
-    if kind is float:
-        return f"_isinstance({name}, _bool) or not _isinstance({name}, (_int, _float))"
-    return f"not _isinstance({name}, _{kind.__name__})"
 
 
 def _tuple(items: Sequence[str]) -> str:

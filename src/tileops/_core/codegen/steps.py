@@ -90,7 +90,9 @@ def _presence(
 ) -> None:
     """A tensor that is required, free to be absent, or there exactly under a condition."""
     given, has = spell("in", tensor.name), spell("has", tensor.name)
-    is_tensor = f"{context.helper('is_tensor')}({given})"
+    # What is passed to a call has been refused before, unless it is an ordinary tensor.
+    test = "is_ordinary" if section == "params" else "is_tensor"
+    is_tensor = f"{context.helper(test)}({given})"
     if isinstance(tensor.optional, Declaration):
         context.declare(tensor.optional)
     else:

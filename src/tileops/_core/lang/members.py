@@ -249,10 +249,12 @@ class AdtMember(Member):
         return f"a {self.name}"
 
     def accept(self, value: object, resolver: Resolver) -> Verdict:
-        constructor = getattr(value, "kind", None)
         for name, cls in resolver.constructor_classes(self.name).items():
             if isinstance(value, cls):
-                return Accepted(value) if constructor == name else WRONG_VALUE
+                kind = _kind_of(value)
+                fault = f"a {cls.__name__} has the kind {name!r}, got one with {shown(kind)}"
+                is_it = isinstance(kind, str) and kind == name
+                return Accepted(value) if is_it else Refused(True, fault)
         return WRONG_TYPE
 
     def from_yaml(self, value: object, adts: Mapping[str, AdtFields]) -> Verdict:
@@ -315,6 +317,14 @@ class ImportedClasses:
         """No classes."""
         del adt
         return {}
+
+
+def _kind_of(value: object) -> object:
+    """The constructor that a value names; None where reading it fails."""
+    try:
+        return getattr(value, "kind", None)
+    except Exception:
+        return None
 
 
 def _is_int(value: object) -> bool:

@@ -65,7 +65,7 @@ class ParamType:
         type_fits = False
         for member in self.members:
             verdict = member.accept(value, resolver)
-            if isinstance(verdict, Accepted):
+            if isinstance(verdict, Accepted) or verdict.reason:
                 return verdict
             type_fits = type_fits or verdict.type_fits
         return self._refused(value, type_fits)
@@ -75,9 +75,7 @@ class ParamType:
         type_fits = False
         for member in self.members:
             verdict = member.from_yaml(value, adts)
-            if isinstance(verdict, Accepted):
-                return verdict
-            if verdict.reason:
+            if isinstance(verdict, Accepted) or verdict.reason:
                 return verdict
             type_fits = type_fits or verdict.type_fits
         return self._refused(value, type_fits)

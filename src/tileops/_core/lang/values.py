@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from tileops._core.lang.dtypes import name_of
 
 _SHOWN_ITEMS = 8
+_SHOWN_DEPTH = 4
 _SHOWN_CHARACTERS = 200
+_ARRAYS = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 
 @dataclass(frozen=True)
@@ -46,23 +48,58 @@ def read_field(value: object, name: str) -> object:
 
 
 def shown(value: object, depth: int = 0) -> str:
-    """A value in a message: `repr`, dtypes by name, long or deep sequences and texts cut."""
-    dtype = name_of(value)
-    if dtype is not None:
-        return dtype
-    if isinstance(value, tuple | list):
-        items = [shown(item, depth + 1) for item in value[:_SHOWN_ITEMS]] if depth < 4 else ["…"]
-        if len(value) > _SHOWN_ITEMS:
-            items.append("…")
-        if isinstance(value, list):
-            return f"[{', '.join(items)}]"
-        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-    if isinstance(value, int) and value.bit_length() > 512:
-        return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    """A value in a message.
+
+    Its `repr` on one line, dtypes by name, long or deep collections and texts cut. Of tensors and
+    arrays the shape and the dtype, never the contents. A value that cannot be shown raises nothing.
+    """
+    try:
+        return _shown(value, depth)
+    except Exception as error:
+        return f"a value whose text fails with {type(error).__name__}"
 
 
 def shown_with_type(value: object) -> str:
     """A value with the name of its Python type, for a value of the wrong one."""
-    return "None" if value is None else f"{shown(value)} ({type(value).__name__})"
+    if value is None or _is_array(value):
+        return shown(value)
+    return f"{shown(value)} ({type(value).__name__})"
+
+
+def _shown(value: object, depth: int) -> str:
+    dtype = name_of(value)
+    if dtype is not None:
+        return dtype
+    if _is_array(value):
+        held = name_of(value.dtype) or value.dtype  # type: ignore[attr-defined]
+        kind = type(value).__name__.lower()
+        return f"a {kind} of shape {_shown(tuple(value.shape), depth)} {held}"  # type: ignore[attr-defined]
+    if isinstance(value, tuple | list):
+        items = _items(value, depth)
+        if isinstance(value, list):
+            return f"[{', '.join(items)}]"
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    if type(value) is dict:
+        keys, values = _items([*value], depth), _items([*value.values()], depth)
+        return f"{{{', '.join(map(_pair, keys, values))}}}"
+    if isinstance(value, int) and value.bit_length() > 512:
+        return f"an integer of {value.bit_length()} bits"
+    text = " ".join(repr(value).splitlines())
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _items(values: tuple[object, ...] | list[object], depth: int) -> list[str]:
+    """The first items of a collection, each shown."""
+    if depth >= _SHOWN_DEPTH:
+        return ["…"]
+    items = [shown(item, depth + 1) for item in values[:_SHOWN_ITEMS]]
+    return [*items, "…"] if len(values) > _SHOWN_ITEMS else items
+
+
+def _pair(key: str, value: str) -> str:
+    return key if key == "…" else f"{key}: {value}"
+
+
+def _is_array(value: object) -> bool:
+    """Whether a value is a tensor or an array, told by its class, so that neither is imported."""
+    return any((base.__module__, base.__name__) in _ARRAYS for base in type(value).__mro__)

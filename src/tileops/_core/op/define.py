@@ -37,11 +37,18 @@ def define(cls: type[Op]) -> None:
     Raises:
         TypeError: `forward` does not follow the spec, or an operator name is taken.
     """
+    written = dict(vars(cls))
     cls._parameter_names = ()
     _classes[cls.__name__] = cls
     spec = lookup(cls.__name__)
-    if spec is None:
-        return
+    if spec is not None:
+        _install_all(cls, spec)
+    now = vars(cls)
+    cls._replaced_members = tuple(name for name in written if now[name] is not written[name])
+
+
+def _install_all(cls: type[Op], spec: OpSpec) -> None:
+    """The members that a class with a spec gets."""
     cls._spec = spec
     cls.compile_op_names = ()
     try:

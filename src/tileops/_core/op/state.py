@@ -71,6 +71,8 @@ class OpState(ABC):
     _signature: ClassVar[_SignaturePlan] = None  # type: ignore[assignment]
     _call_parameters: ClassVar[tuple[CallParameter, ...]] = ()
     _call_entry: ClassVar[CallEntry | None] = None
+    _replaced_members: ClassVar[tuple[str, ...]] = ()
+    """Members of the class body that generated ones replaced; the validator reports them."""
 
     # Construction group.
     target: str | None

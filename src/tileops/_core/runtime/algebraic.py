@@ -92,9 +92,13 @@ class AdtScope:
 def bad_field(constructor: Constructor, value: object) -> str | None:
     """What is wrong with a field of a value, or None."""
     for name, field in constructor.fields.items():
-        if not hasattr(value, name):
+        try:
+            found = read_field(value, name)
+        except AttributeError:
             return f"{constructor.name} needs a field {name}, got {shown(value)}"
-        found = read_field(value, name)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            return f"the field {name} of {constructor.name} cannot be read: {reason}"
         if field.kind is not None and not has_field_kind(found, field.kind):
             return f"expected {field.kind} for {constructor.name}.{name}, got {shown(found)}"
     return None

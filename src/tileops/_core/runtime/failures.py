@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tileops._core.lang.evaluate import evaluate
+from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.members import Accepted
 from tileops._core.lang.values import shown
 from tileops._core.runtime.algebraic import AdtScope, Classes, bad_field
@@ -142,18 +143,18 @@ class Faults:
         invariant = constructor.invariant
         if invariant is None or invariant.node is None:
             return
-        if not evaluate(invariant.node, AdtScope(constructor, value)):
-            fields = ", ".join(
-                f"{param.name}.{name}={shown(AdtScope(constructor, value).value(name))}"
-                for name in constructor.fields
-            )
-            raise self._plain(
-                SignatureError,
-                invariant.path,
-                f"does not hold: {fields}",
-                invariant.location,
-                invariant.text,
-            )
+        scope = AdtScope(constructor, value)
+        try:
+            if evaluate(invariant.node, scope):
+                return
+            reason = None
+        except EvaluationFault as failure:
+            reason = failure.message
+        listed = [f"{param.name}.{name}={shown(scope.value(name))}" for name in constructor.fields]
+        fields = ", ".join(listed)
+        fault = f"does not hold: {fields}" if reason is None else f"{reason} ({fields})"
+        path, text = invariant.path, invariant.text
+        raise self._plain(SignatureError, path, fault, invariant.location, text)
 
     # Results and formulas
 

@@ -163,7 +163,8 @@ class Known:
         if isinstance(step, SolveAxis):
             return f"{tensor} axis {self.axis(step.tensor, step.position)}"
         start, rank = self.count(step.start), len(self.shape(step.tensor.name))
-        return f"{tensor} {axes(start, rank - self.count(step.stop))}"
+        stop = rank - self.count(step.stop)
+        return f"{tensor} {axes(start, stop)}" if stop > start else tensor
 
     def axis(self, tensor: TensorInput, position: Position) -> int:
         """The number of the axis at a position."""
@@ -189,7 +190,5 @@ def section(tensor: TensorInput) -> str:
 
 
 def axes(start: int, stop: int) -> str:
-    """A run of axes in words."""
-    if stop <= start:
-        return "no axes"
+    """A run of at least one axis in words."""
     return f"axis {start}" if stop == start + 1 else f"axes {start} to {stop - 1}"

@@ -9,7 +9,7 @@ import torch
 
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.record import SignatureCall
-from tileops._core.runtime.tensors import DTYPES, name_of_dtype, share_storage
+from tileops._core.runtime.tensors import DTYPES, is_ordinary, name_of_dtype, share_storage, unusual
 
 
 def check_nothing(faults: Faults, result: Any) -> None:
@@ -33,6 +33,9 @@ def returned(faults: Faults, record: SignatureCall, result: Any) -> tuple[Any, .
                 raise faults.result_type(
                     f"outputs.{name}", f"expected a tensor, got {_kind(value)}"
                 )
+            strange = None if is_ordinary(value) else unusual(value)
+            if strange is not None:
+                raise faults.result(f"outputs.{name}", strange)
         elif value is not None:
             raise faults.unwanted(name, f"the output is absent, got {_kind(value)}")
     return values

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from tileops._core.lang.dtypes import BITS
 
@@ -37,6 +38,35 @@ def name_of_dtype(dtype: torch.dtype | None) -> str | None:
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor, or stands for one."""
     return isinstance(value, (torch.Tensor, Shaped))
+
+
+def is_ordinary(value: object) -> bool:
+    """Whether a value is a tensor of sizes and strides, which is all that kernels take."""
+    if type(value) is torch.Tensor or type(value) is torch.nn.Parameter:
+        return value.layout is torch.strided and not value.is_nested
+    return isinstance(value, torch.Tensor) and unusual(value) is None
+
+
+def is_writable(value: object) -> bool:
+    """Whether a value is an ordinary tensor whose memory holds its items as they are."""
+    if torch.compiler.is_compiling():
+        return is_ordinary(value)  # A trace can neither ask for laziness nor hold it.
+    return isinstance(value, torch.Tensor) and unusual(value, written=True) is None
+
+
+def unusual(tensor: torch.Tensor, *, written: bool = False) -> str | None:
+    """Why a tensor cannot be passed, or be written, or None."""
+    if is_lazy(tensor):
+        return "expected a tensor with a shape, got an uninitialized one"
+    if tensor.is_nested:
+        return "expected a strided tensor, got a nested one"
+    if tensor.layout is not torch.strided:
+        layout = str(tensor.layout).removeprefix("torch.")
+        return f"expected a strided tensor, got layout {layout}"
+    if written and (tensor.is_conj() or tensor.is_neg()):
+        lazy = "conjugated" if tensor.is_conj() else "negated"
+        return f"a lazily {lazy} tensor cannot be written; resolve it first"
+    return None
 
 
 def described_as(tensor: torch.Tensor) -> tuple[tuple[int, ...], str | None]:
@@ -70,16 +100,20 @@ def items_are_distinct(tensor: torch.Tensor) -> Any:
 
 
 def share_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors use one storage; not judged for empty, meta and fake tensors."""
-    if not (_has_storage(a) and _has_storage(b)):
-        return False
-    first = a.untyped_storage().data_ptr()
-    return first != 0 and first == b.untyped_storage().data_ptr()
+    """Whether two tensors use one storage; not judged for empty ones and those without storage."""
+    first = _storage(a)
+    return first != 0 and first == _storage(b)
 
 
-def _has_storage(tensor: torch.Tensor) -> bool:
+def _storage(tensor: torch.Tensor) -> int:
+    """The address of a tensor's storage; 0 for an empty, meta or fake tensor, or a wrapper."""
     is_fake = isinstance(tensor, torch._subclasses.FakeTensor)
-    return not is_fake and not tensor.is_meta and tensor.numel() > 0
+    if is_fake or tensor.is_meta or tensor.numel() == 0:
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
 
 
 def buffer_misfit(

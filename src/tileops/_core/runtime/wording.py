@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+import torch
+
 from tileops._core.codegen.context import bare
 from tileops._core.lang.evaluate import evaluate
 from tileops._core.lang.faults import EvaluationFault
@@ -17,7 +19,7 @@ from tileops._core.lang.printer import to_text
 from tileops._core.lang.reads import reads
 from tileops._core.lang.values import read_field, shown, shown_with_type
 from tileops._core.runtime.known import Known, axes, section
-from tileops._core.runtime.tensors import is_tensor
+from tileops._core.runtime.tensors import is_tensor, unusual
 from tileops._core.signature.plan import (
     CheckAxis,
     CheckCombos,
@@ -127,6 +129,9 @@ def _presence(tensor: TensorInput, condition: Expr | None, known: Known) -> Faul
     if given is not None and not is_tensor(given):
         fault = f"expected a tensor, got {shown_with_type(given)}"
         return _of_tensor(tensor, "", None, fault, SignatureTypeError)
+    strange = unusual(given) if isinstance(given, torch.Tensor) else None
+    if strange is not None:
+        return _of_tensor(tensor, "", None, strange)
     if condition is None or not isinstance(declared, Declaration) or declared.node is None:
         return None
     if given is None:
@@ -281,10 +286,12 @@ def _check_splice(step: CheckSplice, known: Known, reason: Reason) -> Fault:
     shape, expected = known.shape(step.tensor.name), known.expected(step.value)
     count, length = known.count(step.position), len(expected)
     start = count if step.position.side == "left" else len(shape) - count - length
-    actual = shown(shape[start : start + length])
-    fault = (
-        f"{axes(start, start + length)} have lengths {actual}, expected {shown(tuple(expected))}"
-    )
+    actual, wanted = tuple(shape[start : start + length]), tuple(expected)
+    if length == 1:
+        found = f"has length {shown(actual[0])}, expected {shown(wanted[0])}"
+    else:
+        found = f"have lengths {shown(actual)}, expected {shown(wanted)}"
+    fault = f"{axes(start, start + length)} {found}"
     return _declared(step.tensor.shape, fault + _where(step.value, known))
 
 

@@ -82,9 +82,10 @@ def test_a_sparse_buffer_result_and_construction_time_tensor():
     op = body_op("Into", {"x": tensor()}, {"y": tensor(buffer="out")}, into)()
     with pytest.raises(SignatureError, match=r"\(call\): out: expected a strided tensor, got layo"):
         op(matrix(), out=matrix().to_sparse())
-    bad = body_op("Thin", {"x": tensor()}, {"y": tensor()}, lambda self, x: x.to_sparse())()
-    with pytest.raises(SignatureError, match=r"outputs.y: expected a strided tensor, got layout"):
-        bad(matrix())
+    for thin in (torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_mkldnn):
+        bad = body_op("Thin", {"x": tensor()}, {"y": tensor()}, lambda self, x: thin(x))  # noqa: B023
+        with pytest.raises(SignatureError, match=r"outputs.y: expected a strided tensor, got lay"):
+            bad()(matrix())
     held = {"w": {"dtype": "T", "shape": "[*S]"}}
     holder = body_op("Holder", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + self.w, held)
     with pytest.raises(SignatureError, match=r"params.w: expected a strided tensor, got layout"):

@@ -47,6 +47,7 @@ def is_as_promised(record: SignatureCall, name: str, value: Any) -> bool:
     shape, dtype = facts.tensors[name]
     return (
         type(value) is torch.Tensor
+        and is_ordinary(value)
         and value.shape == shape
         and value.dtype is DTYPES[dtype]
         and value.device == facts.device
@@ -56,7 +57,10 @@ def is_as_promised(record: SignatureCall, name: str, value: Any) -> bool:
 
 def own_storages(values: Sequence[torch.Tensor], others: Iterable[torch.Tensor | None]) -> bool:
     """Whether each value plainly has storage of its own; false where it takes a closer look."""
-    taken = [t.untyped_storage().data_ptr() for t in others if t is not None]
+    try:
+        taken = [t.untyped_storage().data_ptr() for t in others if t is not None]
+    except (RuntimeError, NotImplementedError):
+        return False
     for value in values:
         storage = value.untyped_storage().data_ptr()
         if not storage or storage in taken:

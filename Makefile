@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help format lint type arch test test-gpu golden demo bench bench-host docs check clean
+.PHONY: help format lint type arch test test-gpu examples golden demo bench bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -30,7 +30,7 @@ test: .venv/.dev ## Make .venv, install the test dependencies, run all tests tha
 test-gpu: .venv/.dev ## Run the tests that need a CUDA device
 	$(PYTEST) -m gpu $(ARGS)
 
-check: lint type arch test docs ## All that a change must pass
+check: lint type arch test docs examples ## All that a change must pass
 
 format: .venv/.dev ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only --quiet .
@@ -47,6 +47,9 @@ type: .venv/.dev ## Type-check the package
 arch: .venv/.dev ## Check the import contracts, sizes, names and the diagram
 	$(BIN)/lint-imports
 	$(PYTEST) tests/architecture
+
+examples: .venv/.dev ## Install and test what extends TileOPs: examples/, and all that `tileops new` writes
+	$(BIN)/python scripts/check_packages.py --torch '$(TORCH)'
 
 golden: .venv/.dev ## Rewrite the expected generated code
 	$(PYTEST) tests/golden --rewrite-golden

@@ -8,10 +8,19 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from tileops.cli import demo, doctor, explain, list_ops, schema, show, validate
+from tileops.cli import demo, doctor, explain, list_ops, new, schema, show, validate
 from tileops.errors import TileOpsError
 
-COMMANDS: tuple[ModuleType, ...] = (list_ops, show, validate, explain, schema, doctor, demo)
+COMMANDS: tuple[ModuleType, ...] = (
+    list_ops,
+    show,
+    validate,
+    explain,
+    new,
+    schema,
+    doctor,
+    demo,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from tileops import Op
-from tileops._core.boundary.naming import stem
 from tileops._core.signature.discriminants import OUT
 from tileops._core.spec.model import OpSpec, Param
+from tileops._core.spec.names import reference_name
 from tileops._core.spec.registry import lookup
 from tileops._core.validate.code import find_class
 from tileops._core.workload.arguments import constructor_value, names_a_dtype
@@ -35,11 +35,6 @@ def class_of(op: str) -> type[Any]:
     found = find_class(spec_of(op))
     assert isinstance(found, type), found
     return found
-
-
-def reference_name(op: str) -> str:
-    """The reference function of an op: its name in snake case without `Fwd`."""
-    return "_".join(word for word in stem(op).split("_") if word != "fwd")
 
 
 def construct(call: DrawnCall) -> Op:

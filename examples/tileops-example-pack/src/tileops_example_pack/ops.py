@@ -26,7 +26,8 @@ class SoftcapFwdOp(Op):
     def forward(self, x: Tensor) -> Tensor:
         """Bound every element."""
         call = SoftcapCall(self.cap, x.dtype, device=x.device)
-        return self.kernel_for("softcap", call)(x.reshape(-1).contiguous()).view(x.shape)
+        y: Tensor = self.kernel_for("softcap", call)(x.reshape(-1).contiguous())
+        return y.view(x.shape)
 
 
 class CappedLogitsFwdOp(Op):
@@ -46,5 +47,6 @@ class CappedLogitsFwdOp(Op):
     def forward(self, hidden: Tensor, weight: Tensor) -> Tensor:
         """Project the last axis of `hidden` and bound the result."""
         *batch, k = hidden.shape
-        logits = self.delegate_for("project", None)(hidden.reshape(prod(batch), k), weight)
-        return self.delegate_for("cap", None)(logits).view(*batch, weight.shape[0])
+        project, cap = self.delegate_for("project", None), self.delegate_for("cap", None)
+        logits: Tensor = cap(project(hidden.reshape(prod(batch), k), weight))
+        return logits.view(*batch, weight.shape[0])

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
+from tileops._core.spec.names import words_of
 
 NAMESPACE = "tileops"
-
-_ONE_WORD = (
-    "W4A16", "W4A8", "W8A8", "FP8", "INT8", "INT4", "C2C", "TopK", "TopP", "MinP", "MoE", "RoPE",
-    "YaRN", "MLP", "FFT", "RMS", "NSA", "MLA", "GQA", "SSD", "MHC",
-)  # fmt: skip
-_WORD = re.compile(
-    rf"(?:{'|'.join(_ONE_WORD)})(?![a-z])"  # a name of the field, whatever its capitals
-    r"|[A-Z]+(?=[A-Z][a-z])[0-9]*"  # a run of capitals, up to the one that begins a word
-    r"|[A-Z]*[a-z]*[0-9]*[a-z0-9]*"
-)
 
 
 def operator_name(spec: OpSpec, branch: EffectBranch) -> str:
@@ -32,8 +21,7 @@ def operator_name(spec: OpSpec, branch: EffectBranch) -> str:
 
 def stem(class_name: str) -> str:
     """The class name without its `Op`, in snake case."""
-    words = _WORD.findall(class_name.removesuffix("Op"))
-    return "_".join(word.lower() for word in words if word)
+    return "_".join(words_of(class_name))
 
 
 def _with_family(name: str, family: str) -> str:

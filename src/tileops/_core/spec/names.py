@@ -12,7 +12,7 @@ FAMILY = re.compile(r"[a-z][a-z0-9_]*")
 LABEL = re.compile(r"[A-Za-z0-9._-]{1,24}")
 RESERVED = frozenset({"out", "self", "target", "dtypes", "instance_key", "inf"})
 RESERVED_FAMILIES = frozenset(
-    {"ops", "kernels", "manifest", "backend", "errors", "bench", "cli", "demo"}
+    {"ops", "kernels", "manifest", "backend", "errors", "bench", "cli", "demo", "testing"}
 )
 """Modules of the package that are no families."""
 BUILTIN_TYPES = frozenset(
@@ -59,3 +59,24 @@ def is_dotted(path: object, least: int) -> bool:
     return len(parts) >= least and all(
         part.isidentifier() and part.isascii() and not keyword.iskeyword(part) for part in parts
     )
+
+
+_ONE_WORD = (
+    "W4A16", "W4A8", "W8A8", "FP8", "INT8", "INT4", "C2C", "TopK", "TopP", "MinP", "MoE", "RoPE",
+    "YaRN", "MLP", "FFT", "RMS", "NSA", "MLA", "GQA", "SSD", "MHC",
+)  # fmt: skip
+_WORD = re.compile(
+    rf"(?:{'|'.join(_ONE_WORD)})(?![a-z])"  # a name of the field, whatever its capitals
+    r"|[A-Z]+(?=[A-Z][a-z])[0-9]*"  # a run of capitals, up to the one that begins a word
+    r"|[A-Z]*[a-z]*[0-9]*[a-z0-9]*"
+)
+
+
+def words_of(op: str) -> list[str]:
+    """The words of an op's name without its `Op`, in lower case."""
+    return [word.lower() for word in _WORD.findall(op.removesuffix("Op")) if word]
+
+
+def reference_name(op: str) -> str:
+    """The name of an op's reference function: in snake case, without `fwd`."""
+    return "_".join(word for word in words_of(op) if word != "fwd")

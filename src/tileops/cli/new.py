@@ -1,0 +1,128 @@
+"""Write a package that extends TileOPs, complete with tests, ready to install and to change.
+
+  backend  a target that serves ops as a whole
+  kernel   one more kernel for an op that is there
+  op       one op with its spec, class, kernel and reference
+  pack     several ops, one of them composed of others
+
+NAME becomes the distribution, as acme-norms; the import package is acme_norms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from tileops._core.spec import registry
+from tileops._core.spec.names import reference_name
+from tileops.cli.output import UsageFault, add_json_flag, print_json
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+NAME = "new"
+SUMMARY = "write a package that extends TileOPs"
+
+_LAYERS = {
+    "backend": ("plugin", "backend"),
+    "kernel": ("plugin", "kernel"),
+    "op": ("specs", "op"),
+    "pack": ("specs", "op", "pack"),
+}
+"""The folders of templates that make a kind; a later one replaces files of an earlier."""
+_DESCRIPTIONS = {
+    "backend": "A backend for TileOPs",
+    "kernel": "A kernel for TileOPs",
+    "op": "An op for TileOPs",
+    "pack": "Ops for TileOPs",
+}
+_OPS = {"backend": (), "kernel": (), "op": ("FwdOp",), "pack": ("FwdOp", "NormFwdOp")}
+"""What the names of the ops that a kind defines end in."""
+_DISTRIBUTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_SUFFIX = ".tmpl"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("kind", choices=tuple(_LAYERS), metavar="KIND", help=", ".join(_LAYERS))
+    parser.add_argument("name", metavar="NAME", help="name of the package, as acme-norms")
+    parser.add_argument(
+        "--into", type=Path, default=Path(), metavar="DIR", help="the folder to write it into"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the package; 2 when the name cannot be used or the folder is there already."""
+    root: Path = args.into / args.name
+    texts = rendered(args.kind, args.name)
+    if root.exists():
+        raise UsageFault(f"{root} is there already")
+    if not args.into.is_dir():
+        raise UsageFault(f"no such folder: {args.into}")
+    for name, text in texts.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    if args.json:
+        print_json({"root": str(root), "files": sorted(texts)})
+    else:
+        lines = [f"wrote {root}:", *(f"  {name}" for name in sorted(texts)), "", "next:"]
+        print("\n".join([*lines, f"  pip install -e '{root}[test]'", f"  pytest {root}"]))
+    return 0
+
+
+def rendered(kind: str, name: str) -> dict[str, str]:
+    """The files of a package, by their paths in it.
+
+    Args:
+        kind: what the package brings.
+        name: name of the distribution.
+
+    Raises:
+        UsageFault: the name is malformed, or names something that is there already.
+    """
+    values = _values(kind, name)
+    return {
+        path.replace("PACKAGE", values["package"]): Template(text).substitute(values)
+        for layer in _LAYERS[kind]
+        for path, text in _templates(files("tileops.cli") / "templates" / layer)
+    }
+
+
+def _values(kind: str, name: str) -> dict[str, str]:
+    """What the placeholders of the templates stand for."""
+    if not _DISTRIBUTION.fullmatch(name):
+        raise UsageFault(f"{name!r} is no name such as acme-norms")
+    package = name.replace("-", "_")
+    stem = "".join(word.capitalize() for word in name.split("-"))
+    if keyword.iskeyword(package) or find_spec(package) is not None:
+        raise UsageFault(f"{package!r} is a module or a keyword already")
+    for ending in _OPS[kind]:
+        known = registry.manifest().origin(stem + ending)
+        if known is not None:
+            raise UsageFault(f"{stem}{ending} is already defined in {known}")
+    return {
+        "distribution": name,
+        "package": package,
+        "name": stem,
+        "reference": reference_name(f"{stem}FwdOp"),
+        "switch": f"{package.upper()}_BACKEND",
+        "description": _DESCRIPTIONS[kind],
+    }
+
+
+def _templates(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Path and text of every template below a folder."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _templates(entry, f"{prefix}{entry.name}/")
+        else:
+            yield prefix + entry.name.removesuffix(_SUFFIX), entry.read_text(encoding="utf-8")

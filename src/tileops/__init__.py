@@ -43,6 +43,8 @@ FAMILIES: tuple[str, ...] = (
     "elementwise",
     "reduction",
     "rope",
+    "pool",
+    "convolution",
     "gemm",
     "attention",
     "moe",

@@ -5,30 +5,21 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import ROOT, all_fences, fences
 
 from tileops import errors
+from tileops._core.spec import registry
 from tileops.cli.main import build_parser
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!\w+:)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")
-FENCE = re.compile(r"^( *)```(?P<info>[^\n]*)\n(?P<body>.*?)^\1```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"`(tileops [a-z][^`\n]*)`|^(tileops [a-z].*)$", re.MULTILINE)
 SET_UP = re.compile(r"^make (\w+)", re.MULTILINE)
-
-
-def fences(path: Path, language: str) -> Iterator[tuple[list[str], str]]:
-    """The remaining words of the info string, and the body without its indent."""
-    for match in FENCE.finditer(path.read_text(encoding="utf-8")):
-        words = match["info"].split()
-        if words[:1] == [language]:
-            indent = len(match[1])
-            yield words[1:], "\n".join(line[indent:] for line in match["body"].splitlines())
 
 
 def document(path: Path) -> str:
@@ -42,10 +33,21 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document)
-def test_examples_run(path: Path) -> None:
-    """Blocks of one document share their names; `fragment` is parsed only."""
-    names: dict[str, Any] = {}
-    for words, body in fences(path, "python"):
+def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of one document share their names; `fragment` is parsed only.
+
+    A block marked `file NAME` is a file that lies where the later ones run.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_manifest", registry.manifest())
+    names: dict[str, Any] = {"__name__": "example"}
+    for (language, *words), body in filter(itemgetter(0), all_fences(path)):
+        if words[:1] == ["file"]:
+            Path(words[1]).write_text(body, encoding="utf-8")
+            continue
+        if language != "python":
+            continue
         code = compile(ast.parse(body), str(path), "exec")
         if words[:1] == ["fragment"]:
             continue

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tileops._core.spec.model import OpSpec
+from tileops.cli.contracts import contract_lines, contracts
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.output import UsageFault, add_json_flag, print_json, table
 from tileops.cli.signature_text import parameter_rows, signature_lines
@@ -22,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", action="store_true", help="print the code generated from the spec, alone"
     )
+    parser.add_argument(
+        "--interfaces",
+        action="store_true",
+        help="print what kernels and builders for the op are written from, alone",
+    )
     add_json_flag(parser)
 
 
@@ -34,6 +40,10 @@ def run(args: argparse.Namespace) -> int:
             print_json({"op": spec.name, "source": source})
         else:
             print(source, end="")
+        return 0
+    if args.interfaces:
+        data = contracts(spec, class_of(spec))
+        print_json(data) if args.json else print("\n".join(contract_lines(data)))
         return 0
     kernels = kernel_facts(table_of(class_of(spec))) if spec.status == "implemented" else []
     if args.json:

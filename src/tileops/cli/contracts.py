@@ -1,0 +1,78 @@
+"""The contracts of an op for who extends it: its kernel interfaces, and what a builder gets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+from tileops._core.spec.model import OpSpec
+
+if TYPE_CHECKING:
+    from tileops import Op
+    from tileops.kernels import KernelInterface
+
+
+def contracts(spec: OpSpec, op: type[Op]) -> dict[str, Any]:
+    """The builder's and the kernel's signature, and every kernel interface, as plain data."""
+    return {
+        "builder": _builder(spec),
+        "kernel": _kernel(spec),
+        "interfaces": [_interface(name, each) for name, each in op.interfaces.items()],
+    }
+
+
+def contract_lines(data: dict[str, Any]) -> Iterator[str]:
+    """The contracts for people."""
+    yield "a target serves the op through"
+    yield f"  {data['builder']}"
+    yield f"  {data['kernel']}"
+    for each in data["interfaces"]:
+        yield ""
+        yield f"kernel interface {each['name']}: {each['class']}"
+        yield from (f"  {line}".rstrip() for line in each["summary"].splitlines())
+        yield f"  call spec: {each['call_spec']}"
+        yield f"  forward{each['signature']}"
+        yield indent(each["contract"], "    ")
+
+
+def _builder(spec: OpSpec) -> str:
+    """How a builder is called: a spec per input, then every parameter by name."""
+    inputs = [
+        f"{name}: TensorSpec{' | None' if tensor.optional else ''}"
+        for name, tensor in spec.signature.inputs.items()
+    ]
+    parameters = ["*", *spec.signature.params] if spec.signature.params else []
+    return f"build_kernel({', '.join([*inputs, *parameters])}) -> kernel"
+
+
+def _kernel(spec: OpSpec) -> str:
+    """How the built kernel is called."""
+    names = list(spec.signature.inputs)
+    if any(output.buffered for output in spec.signature.outputs.values()):
+        names.append("out=…")
+    returned = list(spec.signature.outputs)
+    result = ", ".join(returned) if returned else "None"
+    return f"kernel({', '.join(names)}) -> {f'({result})' if len(returned) > 1 else result}"
+
+
+def _interface(name: str, interface: type[KernelInterface]) -> dict[str, Any]:
+    request = interface.request
+    own = [field for field in fields(request) if field.repr and field.name != "device"]
+    listed = ", ".join([*(f"{field.name}: {_shown(field.type)}" for field in own), "device=…"])
+    parameters = list(inspect.signature(interface.forward).parameters.values())[1:]
+    signature = inspect.signature(interface.forward).replace(parameters=parameters)
+    return {
+        "name": name,
+        "class": f"{interface.__module__}.{interface.__qualname__}",
+        "summary": inspect.getdoc(interface) or "",
+        "call_spec": f"{request.__module__}.{request.__qualname__}({listed})",
+        "signature": str(signature).replace("'", ""),
+        "contract": inspect.getdoc(interface.forward) or "",
+    }
+
+
+def _shown(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else str(annotation)

@@ -26,10 +26,9 @@ KINDS = ("backend", "kernel", "op", "pack")
 
 
 class Package(NamedTuple):
-    """A package to install: its folder, others that its tests need, whether it brings specs."""
+    """A package to install: its folder, and whether it brings specs."""
 
     folder: Path
-    needs: tuple[Path, ...]
     has_specs: bool
 
     @property
@@ -97,23 +96,21 @@ def built_wheel(folder: Path) -> Path:
 def packages(environment: Environment, folder: Path) -> Iterator[Package]:
     """The examples, copied, and what `tileops new` writes."""
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    pack = folder / "tileops-example-pack"
-    yield Package(pack, (), True)
-    yield Package(folder / "tileops-example-kernel", (), False)
-    yield Package(folder / "tileops-example-backend", (pack,), False)
+    yield Package(folder / "tileops-example-pack", True)
+    yield Package(folder / "tileops-example-kernel", False)
+    yield Package(folder / "tileops-example-backend", False)
     for kind in KINDS:
         environment.tileops("new", kind, f"acme-{kind}", "--into", str(folder))
-        yield Package(folder / f"acme-{kind}", (), kind in {"op", "pack"})
+        yield Package(folder / f"acme-{kind}", kind in {"op", "pack"})
 
 
 def check(environment: Environment, package: Package) -> None:
     """Install a package alone, run its tests and the generated ones, and remove it."""
-    environment.install(*package.needs, package.folder)
+    environment.install(package.folder)
     environment.pytest(package.folder)
     if package.has_specs:
         environment.pytest(package.folder, "--tileops-ops", package.module)
-    for folder in (*package.needs, package.folder):
-        environment.pip("uninstall", "-y", folder.name)
+    environment.pip("uninstall", "-y", package.folder.name)
 
 
 def main() -> None:

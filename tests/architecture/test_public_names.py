@@ -45,6 +45,17 @@ def test_a_family_exports_its_implemented_specs(family: str) -> None:
     assert set(module.__all__) == implemented
 
 
+@pytest.mark.parametrize("family", tileops.FAMILIES)
+def test_a_family_exports_its_kernel_interfaces_and_their_call_specs(family: str) -> None:
+    """Outside implementations import them from `tileops.<family>.kernels`."""
+    module = importlib.import_module(f"tileops.{family}")
+    kernels = importlib.import_module(f"tileops.{family}.kernels")
+    interfaces = [i for name in module.__all__ for i in getattr(module, name).interfaces.values()]
+    own = [i for i in interfaces if i.__module__.startswith(kernels.__name__)]
+    for cls in (*own, *(interface.request for interface in own)):
+        assert getattr(kernels, cls.__name__, None) is cls, cls
+
+
 def test_ops_holds_the_classes_of_every_family() -> None:
     ops = importlib.import_module("tileops.ops")
     expected = set()

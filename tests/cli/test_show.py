@@ -74,3 +74,37 @@ def test_every_op_can_be_shown(tileops: Run) -> None:
         outcome = tileops("show", row["op"])
         assert outcome.code == 0, outcome.err
         assert "⊢" in outcome.out
+
+
+def test_contracts_are_what_extensions_are_written_from(tileops: Run) -> None:
+    data = tileops("show", "RMSNormFwdOp", "--interfaces", "--json").data
+    assert data["builder"] == (
+        "build_kernel(x: TensorSpec, weight: TensorSpec | None, *, normalized_shape, eps) -> kernel"
+    )
+    assert data["kernel"] == "kernel(x, weight) -> output"
+    (interface,) = data["interfaces"]
+    assert interface["class"] == "tileops.norm.kernels.RMSNormFwdInterface"
+    assert interface["call_spec"].startswith("tileops.norm.kernels.RMSNormCall(n: int, eps: float,")
+    assert interface["signature"] == "(x: Tensor, weight: Tensor | None) -> Tensor"
+    assert "`[M, n]` in `call.dtype`" in interface["contract"]
+    text = tileops("show", "RMSNormFwdOp", "--interfaces").out
+    assert f"  {data['builder']}\n  {data['kernel']}\n\nkernel interface rms_norm: " in text
+    assert "  forward(x: Tensor, weight: Tensor | None) -> Tensor\n    Normalise every" in text
+
+
+def test_contracts_of_a_composite_name_no_interface(tileops: Run) -> None:
+    data = tileops("show", "SharedExpertMLPFwdOp", "--interfaces", "--json").data
+    assert data["builder"].startswith("build_kernel(hidden_states: TensorSpec, ")
+    assert "*" not in data["builder"]
+    assert data["interfaces"] == []
+
+
+def test_contracts_tell_the_buffer_and_several_results(tileops: Run) -> None:
+    kernels = [
+        tileops("show", name, "--interfaces", "--json").data["kernel"]
+        for name in ("MoEExpertMLPFwdOp", "FusedAddRMSNormFwdOp")
+    ]
+    assert kernels == [
+        "kernel(expert_input, w_gate_up, w_down, layout_metadata, out=…) -> output",
+        "kernel(x, residual, weight) -> (output, residual_out)",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from textwrap import indent
@@ -20,7 +21,7 @@ def contracts(spec: OpSpec, op: type[Op]) -> dict[str, Any]:
     return {
         "builder": _builder(spec),
         "kernel": _kernel(spec),
-        "interfaces": [_interface(name, each) for name, each in op.interfaces.items()],
+        "interfaces": [_interface(name, each, spec) for name, each in op.interfaces.items()],
     }
 
 
@@ -58,7 +59,7 @@ def _kernel(spec: OpSpec) -> str:
     return f"kernel({', '.join(names)}) -> {f'({result})' if len(returned) > 1 else result}"
 
 
-def _interface(name: str, interface: type[KernelInterface]) -> dict[str, Any]:
+def _interface(name: str, interface: type[KernelInterface], spec: OpSpec) -> dict[str, Any]:
     request = interface.request
     own = [field for field in fields(request) if field.repr and field.name != "device"]
     listed = ", ".join([*(f"{field.name}: {_shown(field.type)}" for field in own), "device=…"])
@@ -66,9 +67,9 @@ def _interface(name: str, interface: type[KernelInterface]) -> dict[str, Any]:
     signature = inspect.signature(interface.forward).replace(parameters=parameters)
     return {
         "name": name,
-        "class": f"{interface.__module__}.{interface.__qualname__}",
+        "class": _public_name(interface, spec),
         "summary": inspect.getdoc(interface) or "",
-        "call_spec": f"{request.__module__}.{request.__qualname__}({listed})",
+        "call_spec": f"{_public_name(request, spec)}({listed})",
         "signature": str(signature).replace("'", ""),
         "contract": inspect.getdoc(interface.forward) or "",
     }
@@ -76,3 +77,12 @@ def _interface(name: str, interface: type[KernelInterface]) -> dict[str, Any]:
 
 def _shown(annotation: object) -> str:
     return annotation if isinstance(annotation, str) else str(annotation)
+
+
+def _public_name(cls: type, spec: OpSpec) -> str:
+    """The name under which others import a class: that in the role module, where it has one."""
+    module = sys.modules.get(f"{spec.home}.kernels")
+    public = getattr(module, cls.__name__, None) is cls
+    return (
+        f"{spec.home}.kernels.{cls.__name__}" if public else f"{cls.__module__}.{cls.__qualname__}"
+    )

@@ -11,9 +11,9 @@ import os
 import torch
 from tileops.backend import register_detector, register_kernel_builder
 
+from tileops_example_backend.activation import build_silu_and_mul
 from tileops_example_backend.gemm import build_gemm
 from tileops_example_backend.norm import build_rms_norm
-from tileops_example_backend.softcap import build_softcap
 
 TARGET = "example"
 SWITCH = "TILEOPS_EXAMPLE_BACKEND"
@@ -27,4 +27,4 @@ def claims(device: torch.device) -> bool:
 register_detector(target=TARGET, detect=claims)
 register_kernel_builder(op="RMSNormFwdOp", target=TARGET, build_kernel=build_rms_norm)
 register_kernel_builder(op="GemmFwdOp", target=TARGET, build_kernel=build_gemm)
-register_kernel_builder(op="SoftcapFwdOp", target=TARGET, build_kernel=build_softcap)
+register_kernel_builder(op="SiluAndMulFwdOp", target=TARGET, build_kernel=build_silu_and_mul)

@@ -35,6 +35,7 @@ _FIXED = (
 )  # fmt: skip
 """Read-only fields that copies share, and that the process that loads a pickle works out again."""
 
+
 class _Trying(threading.local):
     """Whether this thread is pickling attributes to see that they can be."""
 

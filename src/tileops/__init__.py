@@ -45,6 +45,7 @@ FAMILIES: tuple[str, ...] = (
     "rope",
     "pool",
     "convolution",
+    "sampling",
     "gemm",
     "attention",
     "moe",

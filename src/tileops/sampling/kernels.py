@@ -1,0 +1,163 @@
+"""Kernel interfaces of the sampling family and their plain-torch implementations.
+
+Settings and random state stay on the device: nothing here waits for it. Not for TileLang programs,
+which `programs.py` holds.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tileops._core.dispatch.philox import WORD, philox
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+
+
+@dataclass(frozen=True)
+class LogitMaskCall(CallSpec):
+    """A filter of logits by rank, by probability, or by rank and then probability."""
+
+    has_k: bool
+    has_p: bool
+    dtype: torch.dtype
+
+
+class LogitMaskFwdInterface(KernelInterface):
+    """Logits with all but the most probable ones set to -inf."""
+
+    request = LogitMaskCall
+
+    @abstractmethod
+    def forward(self, logits: Tensor, k: Tensor | None, p: Tensor | None) -> Tensor:
+        """Filter every row.
+
+        Args:
+            logits: `[B, V]` in `call.dtype`, contiguous, on `call.device`; read.
+            k: `[B]` int32, contiguous, positive: logits of a row that stay, and with them all that
+                equal the last; all where it is `V` or more; None exactly when `call.has_k` is
+                false; read.
+            p: `[B]` float32, contiguous: a logit stays while the probability of all logits above
+                it is less, in a softmax over what `k` left; None exactly when `call.has_p` is
+                false; read.
+
+        Returns:
+            A new contiguous `[B, V]` in `call.dtype`: logits that stay are bit-identical, others
+            -inf. Probabilities and their sums are float32 or wider.
+        """
+
+
+class LogitMaskPortableKernel(PortableKernel[LogitMaskCall], LogitMaskFwdInterface):
+    """Filters by torch, which sorts each row."""
+
+    def forward(self, logits: Tensor, k: Tensor | None, p: Tensor | None) -> Tensor:
+        """Filter every row."""
+        ordered = logits.sort(-1, descending=True).values
+        last = logits.shape[1] - 1
+        stays = None
+        if k is not None:
+            place = (k.long() - 1).clamp(max=last)[:, None]
+            threshold = ordered.gather(1, place)
+            stays = (logits >= threshold) | (k[:, None] > last)
+            ordered = ordered.masked_fill((ordered < threshold) & (k[:, None] <= last), -torch.inf)
+        if p is not None:
+            count = (self._mass_above(ordered) < p[:, None]).sum(1, keepdim=True)
+            threshold = ordered.gather(1, (count - 1).clamp(min=0))
+            probable = (logits >= threshold) & (count > 0)
+            stays = probable if stays is None else stays & probable
+        return logits if stays is None else logits.masked_fill(~stays, -torch.inf)
+
+    @staticmethod
+    def _mass_above(ordered: Tensor) -> Tensor:
+        """The probability of all logits above each, of rows in descending order."""
+        share = torch.softmax(ordered.float(), -1)
+        before = torch.cumsum(share, -1) - share
+        first = torch.ones_like(ordered, dtype=torch.bool)
+        first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        # Equal logits share what lies above the first of them; elsewhere it only grows.
+        return torch.where(first, before, -1).cummax(-1).values
+
+
+@dataclass(frozen=True)
+class MinPMaskCall(CallSpec):
+    """A filter of logits by probability relative to the most probable one."""
+
+    dtype: torch.dtype
+
+
+class MinPMaskFwdInterface(KernelInterface):
+    """Logits with those below `max + log(min_p)` set to -inf."""
+
+    request = MinPMaskCall
+
+    @abstractmethod
+    def forward(self, logits: Tensor, min_p: Tensor) -> Tensor:
+        """Filter every row.
+
+        Args:
+            logits: `[B, V]` in `call.dtype`, contiguous, on `call.device`; read.
+            min_p: `[B]` float32, contiguous; 0 masks nothing, 1 keeps the maxima only; read.
+
+        Returns:
+            A new contiguous `[B, V]` in `call.dtype`: logits that stay are bit-identical, others
+            -inf. The comparison is float32.
+        """
+
+
+class MinPMaskPortableKernel(PortableKernel[MinPMaskCall], MinPMaskFwdInterface):
+    """The filter by torch."""
+
+    def forward(self, logits: Tensor, min_p: Tensor) -> Tensor:
+        """Filter every row."""
+        threshold = logits.amax(-1, keepdim=True).float() + min_p[:, None].log()
+        stays = (logits.float() >= threshold) | (min_p[:, None] == 0)
+        return logits.masked_fill(~stays, -torch.inf)
+
+
+@dataclass(frozen=True)
+class SamplingCall(CallSpec):
+    """A draw from each row of weights."""
+
+
+class SamplingFwdInterface(KernelInterface):
+    """For each row, the first place whose running sum exceeds `u * total`.
+
+    `u` of row `r` is `2^-24` times the upper 24 bits of the first word of Philox4x32-10 with the
+    key `seed` and the counter `(offset, r)`, each of 64 bits, low word first.
+    """
+
+    request = SamplingCall
+
+    @abstractmethod
+    def forward(self, probs: Tensor, seed: Tensor, offset: Tensor) -> Tensor:
+        """Draw from every row.
+
+        Args:
+            probs: `[B, V]` float32, contiguous, on `call.device`: weights, which need not add up
+                to 1; what is below 0 counts as 0; read.
+            seed: `[1]` int64; read.
+            offset: `[1]` int64; read.
+
+        Returns:
+            A new contiguous `[B]` int32. A weight of 0 is never drawn; a row without any other
+            gives its last place, -1 where it is empty. Sums are float32 or wider.
+        """
+
+
+class SamplingPortableKernel(PortableKernel[SamplingCall], SamplingFwdInterface):
+    """Draws by torch, with running sums in float64."""
+
+    def forward(self, probs: Tensor, seed: Tensor, offset: Tensor) -> Tensor:
+        """Draw from every row."""
+        if not probs.shape[1]:
+            return seed.new_full((probs.shape[0],), -1, dtype=torch.int32)
+        row = torch.arange(probs.shape[0], device=probs.device)
+        counter = (offset & WORD, (offset >> 32) & WORD, row, row >> 32)
+        first, *_ = philox((seed & WORD, (seed >> 32) & WORD), counter)
+        uniform = (first >> 8).double() * 2.0**-24
+        running = probs.double().clamp_(min=0).cumsum(-1)
+        target = uniform[:, None] * running[:, -1:]
+        place = torch.searchsorted(running, target, right=True)[:, 0]
+        return place.clamp(max=probs.shape[1] - 1).int()

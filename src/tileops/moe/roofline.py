@@ -88,3 +88,78 @@ def _rows(call: SignatureCall, name: str) -> int:
 def _share(call: SignatureCall, name: str, part: int, whole: int) -> int:
     """Bytes of `part` of `whole` equal parts of a tensor."""
     return call.bytes(name) * part // whole if whole else 0
+
+
+def moe_post_permute(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of the weighted sums; rows that no route names are not read."""
+    index = call.indices
+    elements = index["T"] * index["H"]
+    epilogue = index["epilogue"]
+    scaled = epilogue is not None and epilogue.routed_scaling_factor != 1
+    rows = _rows(call, "expert_output")
+    unread = rows - len(set(call.metadata_values("inverse_indices")))
+    flops = elements * (2 * index["K"] + (1 if scaled else 0))
+    return flops, call.derived_bytes() - _share(call, "expert_output", unread, rows)
+
+
+def fused_moe_experts(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of the experts of known routes; only weights that a route names are read."""
+    named = {expert for row in call.metadata_values("topk_ids") for expert in row}
+    flops = _routed_flops(call, call.indices["T"] * call.indices["K"])
+    return flops, call.derived_bytes() - _unnamed_bytes(call, len(named))
+
+
+def fused_moe(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of routing and experts, by the ids that the experts were given.
+
+    Where these are not at hand as many experts count as the routes can name.
+    """
+    index = call.indices
+    routes = index["T"] * index["top_k"]
+    named = min(index["E"], routes)
+    for record in call.stages.get("routed_experts", ()):
+        if "topk_ids" in record.metadata:
+            named = len({e for row in record.metadata_values("topk_ids") for e in row})
+    flops = _top_k_flops(call) + _routed_flops(call, routes)
+    return flops, call.derived_bytes() - _unnamed_bytes(call, named)
+
+
+def fused_moe_shared_expert(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of the routed layer and of this rank's shard of the shared expert."""
+    flops, moved = fused_moe(call)
+    if not call.present("shared_w_gate_up"):
+        return flops, moved
+    index = call.indices
+    ranks = index["tp_size"]
+    flops += index["T"] * _mlp_flops(index["H"], index["S"] // ranks)
+    for name in ("shared_w_gate_up", "shared_w_down"):
+        moved -= _share(call, name, ranks - 1, ranks)
+    return flops, moved
+
+
+def _routed_flops(call: SignatureCall, routes: int) -> int:
+    """Operations of the gated layers, the weighted sums, and their scale."""
+    index = call.indices
+    elements = index["T"] * index["H"]
+    scaled = index["routed_scaling_factor"] != 1
+    flops: int = routes * (_mlp_flops(index["H"], index["F"]) + 2 * index["H"])
+    return flops + (elements if scaled else 0)
+
+
+def _top_k_flops(call: SignatureCall) -> int:
+    """Operations of routing: scores, bias, selection, and weights."""
+    index = call.indices
+    experts, top_k, renormalize = index["E"], index["top_k"], index["renormalize"]
+    if index["scoring_func"] == "sigmoid":
+        score = 4 * experts
+    else:
+        score = 3 * experts + (0 if renormalize else experts + top_k)
+    bias = experts if call.present("correction_bias") else 0
+    total: int = index["T"] * (top_k * experts + score + bias + (2 * top_k if renormalize else 0))
+    return total
+
+
+def _unnamed_bytes(call: SignatureCall, named: int) -> int:
+    """Bytes of the weights of experts that no route names."""
+    experts = call.indices["E"]
+    return sum(_share(call, name, experts - named, experts) for name in ("w_gate_up", "w_down"))

@@ -20,7 +20,10 @@ from tileops._core.workload.arguments import constructor_value, names_a_dtype
 from tileops.testing.drawing import DrawnCall
 
 TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
-"""Absolute and relative tolerance by the result's dtype; float8 inputs widen it to 6e-2."""
+"""Relative tolerance by the result's dtype; float8 inputs widen it to 6e-2.
+
+The absolute tolerance is the same share of a result's magnitude.
+"""
 
 
 def spec_of(op: str) -> OpSpec:
@@ -180,7 +183,15 @@ def assert_close(
             assert found is reference, f"{call}: result {place}"
             continue
         bound = 6e-2 if float8 else TOLERANCE.get(str(found.dtype).removeprefix("torch."), 0.0)
+        atol = bound * _magnitude(reference)
         try:
-            torch.testing.assert_close(found, reference, rtol=bound, atol=bound, equal_nan=True)
+            torch.testing.assert_close(found, reference, rtol=bound, atol=atol, equal_nan=True)
         except AssertionError as error:
             raise AssertionError(f"{call}: result {place}: {error}") from None
+
+
+def _magnitude(reference: Tensor) -> float:
+    """The root mean square of the finite numbers, at least 1: where sums cancel, errors do not."""
+    numbers = reference.double() if not reference.is_complex() else reference.abs().double()
+    finite = numbers[numbers.isfinite()]
+    return max(1.0, float(finite.square().mean().sqrt())) if finite.numel() else 1.0

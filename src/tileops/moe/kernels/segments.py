@@ -1,4 +1,4 @@
-"""Where each expert's rows lie, found from the metadata of a layout without reading it back."""
+"""Where each expert's rows lie, found without reading anything back to the host."""
 
 from __future__ import annotations
 
@@ -31,13 +31,51 @@ def segments(layout: ContiguousLayoutSpec, layout_metadata: Tensor, experts: int
         experts: `E`.
     """
     if layout.metadata_kind is ContiguousMetadata.PER_ROW:
-        ids = torch.arange(experts + 1, dtype=layout_metadata.dtype, device=layout_metadata.device)
-        places = torch.searchsorted(layout_metadata, ids)
+        places = _first_places(layout_metadata, experts)
         return Segments(places[:-1], places[1:])
     ends = layout_metadata.long()
     starts = torch.zeros_like(ends)
     starts[1:] = rounded_up(ends[:-1], layout.alignment)
     return Segments(starts, ends)
+
+
+class Grouping(NamedTuple):
+    """Routes in the order of their experts.
+
+    Attributes:
+        order: the routes, expert after expert, in their own order within one.
+        slots: the row of each of these.
+        segments: the rows of each expert.
+    """
+
+    order: Tensor
+    slots: Tensor
+    segments: Segments
+
+
+def grouped(expert_of_route: Tensor, experts: int, alignment: int) -> Grouping:
+    """Routes put into rows, so that each expert starts at a multiple of `alignment`.
+
+    Args:
+        expert_of_route: the expert of each route, 1-d.
+        experts: number of experts.
+        alignment: of which an expert's first row is a multiple.
+    """
+    owners, order = torch.sort(expert_of_route, stable=True)
+    places = _first_places(owners, experts)
+    counts = places.diff()
+    last = rounded_up(counts, alignment).cumsum(0)
+    starts = last - rounded_up(counts, alignment)
+    route = torch.arange(order.numel(), device=order.device)
+    return Grouping(
+        order, route + (starts - places[:-1])[owners], Segments(starts, starts + counts)
+    )
+
+
+def _first_places(owners: Tensor, experts: int) -> Tensor:
+    """Where each expert begins in a run of experts that never decrease, `[experts + 1]`."""
+    ids = torch.arange(experts + 1, dtype=owners.dtype, device=owners.device)
+    return torch.searchsorted(owners, ids)
 
 
 def rounded_up(rows: Tensor, alignment: int) -> Tensor:

@@ -7,5 +7,45 @@ from tileops.moe.kernels.grouped_gemm import (
     MoEGroupedGemmFwdInterface,
     MoEGroupedGemmPortableKernel,
 )
+from tileops.moe.kernels.indexed import (
+    IndexedExpertMLPCall,
+    IndexedExpertMLPFwdInterface,
+    IndexedExpertMLPPortableKernel,
+)
+from tileops.moe.kernels.permute import (
+    MoEPermuteAlignCall,
+    MoEPermuteAlignFwdInterface,
+    MoEPermuteAlignPortableKernel,
+    MoEPostPermuteCall,
+    MoEPostPermuteFwdInterface,
+    MoEPostPermutePortableKernel,
+    MoEPrePermuteCall,
+    MoEPrePermuteFwdInterface,
+    MoEPrePermutePortableKernel,
+)
+from tileops.moe.kernels.top_k import (
+    FusedTopKCall,
+    FusedTopKFwdInterface,
+    FusedTopKPortableKernel,
+)
 
-__all__ = ["MoEGroupedGemmCall", "MoEGroupedGemmFwdInterface", "MoEGroupedGemmPortableKernel"]
+__all__ = [
+    "FusedTopKCall",
+    "FusedTopKFwdInterface",
+    "FusedTopKPortableKernel",
+    "IndexedExpertMLPCall",
+    "IndexedExpertMLPFwdInterface",
+    "IndexedExpertMLPPortableKernel",
+    "MoEGroupedGemmCall",
+    "MoEGroupedGemmFwdInterface",
+    "MoEGroupedGemmPortableKernel",
+    "MoEPermuteAlignCall",
+    "MoEPermuteAlignFwdInterface",
+    "MoEPermuteAlignPortableKernel",
+    "MoEPostPermuteCall",
+    "MoEPostPermuteFwdInterface",
+    "MoEPostPermutePortableKernel",
+    "MoEPrePermuteCall",
+    "MoEPrePermuteFwdInterface",
+    "MoEPrePermutePortableKernel",
+]

@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(site: Path, folder: Path, *arguments: str) -> tuple[int, str]:
-    """pytest in an empty folder, with the plugin and the pack installed."""
+    """pytest in an empty folder, with the plugin and the pack; nothing else that is installed."""
     command = [
         sys.executable,
         "-m",
@@ -44,7 +44,11 @@ def run(site: Path, folder: Path, *arguments: str) -> tuple[int, str]:
     ]
     done = subprocess.run(
         [*command, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, site)))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, site))),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr

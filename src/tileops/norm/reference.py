@@ -72,6 +72,61 @@ def ada_layer_norm_zero(
     return (gate.double() * (normed * scale.double() + shift.double())).to(x.dtype)
 
 
+def fused_add_rms_norm_per_token_quant(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    *,
+    quant_dtype: torch.dtype = torch.float8_e4m3fn,
+    eps: float = 1e-6,
+    scale_ub: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The norm of the rounded sum, each row divided by its largest magnitude over `qmax`."""
+    total = (x.double() + residual.double()).to(x.dtype)
+    y = rms_norm(total.double(), weight, normalized_shape=weight.shape, eps=eps)
+    largest = 127 if quant_dtype is torch.int8 else 448
+    amax = y.abs().amax(-1, keepdim=True)
+    if scale_ub is not None:
+        amax = amax.clamp(max=scale_ub)
+    scale = torch.where(amax == 0, 1.0, amax / largest)
+    if quant_dtype is torch.int8:
+        quotient = (y / scale).round().clamp(-128, 127)
+    else:
+        quotient = (y / scale).clamp(-448, 448).float()
+    return quotient.to(quant_dtype), scale.float(), total
+
+
+def fused_qk_norm_rope(
+    qkv: Tensor,
+    q_weight: Tensor,
+    k_weight: Tensor,
+    cos_sin_cache: Tensor,
+    positions: Tensor,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    eps: float = 1e-6,
+    rope_layout: str = "neox",
+) -> None:
+    """Heads normalised, then rotated as complex numbers; written in place."""
+    width = q_weight.shape[0]
+    table = cos_sin_cache[positions].double()
+    pairs = table.shape[1] // 2
+    turns = torch.complex(table[:, :pairs], table[:, pairs:])
+    for head in range(num_heads + num_kv_heads):
+        weight = q_weight if head < num_heads else k_weight
+        part = qkv[:, head * width : (head + 1) * width]
+        normed = rms_norm(part.double(), weight, normalized_shape=(width,), eps=eps)
+        turned, rest = normed[:, : 2 * pairs], normed[:, 2 * pairs :]
+        if rope_layout == "neox":
+            result = torch.complex(turned[:, :pairs], turned[:, pairs:]) * turns
+            turned = torch.cat((result.real, result.imag), -1)
+        else:
+            result = torch.complex(turned[:, ::2], turned[:, 1::2]) * turns
+            turned = torch.view_as_real(result).flatten(1)
+        part.copy_(torch.cat((turned, rest), -1))
+
+
 def batch_norm(
     x: Tensor,
     running_mean: Tensor | None = None,

@@ -117,6 +117,7 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
     """Whether two results are equal, or both absent; NaN equals NaN."""
     if one is None or other is None:
         return one is other
+    one, other = (t.double() if t.is_floating_point() else t for t in (one, other))
     return torch.equal(one.nan_to_num(), other.nan_to_num())
 
 

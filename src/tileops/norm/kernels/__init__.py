@@ -1,4 +1,7 @@
-"""Kernel interfaces of the norm family and their implementations, of rows and of channels."""
+"""Kernel interfaces of the norm family and their implementations.
+
+Of rows, of channels, and fused with what follows.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,14 @@ from tileops.norm.kernels.channels import (
     InstanceNormFwdInterface,
     InstanceNormPortableKernel,
     RunningNormCall,
+)
+from tileops.norm.kernels.fused import (
+    AddRMSNormQuantCall,
+    AddRMSNormQuantFwdInterface,
+    AddRMSNormQuantPortableKernel,
+    HeadNormRotaryCall,
+    HeadNormRotaryFwdInterface,
+    HeadNormRotaryPortableKernel,
 )
 from tileops.norm.kernels.rows import (
     AdaLayerNormCall,
@@ -60,4 +71,10 @@ __all__ = [
     "BatchNormBwdCall",
     "BatchNormBwdInterface",
     "BatchNormBwdPortableKernel",
+    "AddRMSNormQuantCall",
+    "AddRMSNormQuantFwdInterface",
+    "AddRMSNormQuantPortableKernel",
+    "HeadNormRotaryCall",
+    "HeadNormRotaryFwdInterface",
+    "HeadNormRotaryPortableKernel",
 ]

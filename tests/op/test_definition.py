@@ -7,7 +7,7 @@ import torch
 from toys import ADD_SPEC, add_op, body_op, define, spec, tensor, unique
 
 from tileops import Op, manifest
-from tileops.errors import ManifestError
+from tileops.errors import ManifestError, SignatureTypeError
 
 
 def identity(self, x):
@@ -135,8 +135,10 @@ def test_generated_members_replace_hand_written_ones():
     assert op.eval_roofline() == (1, 24)
     assert op._infer_output_shapes((3, 2), (3, 2)) == {"z": (3, 2)}
     assert op._infer_output_shapes(x=(3, 2), y=(3, 2)) == {"z": (3, 2)}
-    with pytest.raises(TypeError, match="takes the shapes of 2 inputs, got 3"):
+    with pytest.raises(SignatureTypeError, match="takes the shapes of 2 inputs, got 3"):
         op._infer_output_shapes((1,), (1,), (1,))
+    with pytest.raises(SignatureTypeError, match="the shape of x is given twice"):
+        op._infer_output_shapes((1,), x=(1,))
 
 
 def test_class_without_roofline_says_which_field_is_missing():
@@ -259,6 +261,17 @@ def test_class_defined_again_with_another_forward_gets_a_new_operator():
 
     second = type(name, (Op,), {"forward": forward})()
     assert second(torch.zeros(2), k=5).tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("name", ["cls", "op", "args", "kwargs", "known", "faults", "tensors"])
+def test_names_that_the_machinery_uses_too(name):
+    params = {name: {"type": "int"}}
+    assert one_input(params=params)(**{name: 3})(torch.ones(2)).tolist() == [1, 1]
+    inputs = {name: tensor(), "w": tensor(optional=True)}
+    scope = {}
+    exec(f"def forward(self, {name}, w=None): return {name} + 1", scope)
+    op = body_op("Named", inputs, {"y": tensor()}, scope["forward"])()
+    assert op(torch.ones(2)).tolist() == op(**{name: torch.ones(2)}).tolist() == [2, 2]
 
 
 def test_defining_a_class_warns_of_nothing():

@@ -79,7 +79,42 @@ def test_restrictions_and_presence_hold_without_tensors(op_for):
 
 
 def test_names_that_are_no_inputs(pack):
-    with pytest.raises(TypeError, match="PackFwdOp has no input z; inputs: x, y"):
+    with pytest.raises(TypeError, match="no input 'z'; inputs: x, y"):
         pack.plan.output_shapes(pack, {"z": (6,)})
-    with pytest.raises(TypeError, match="PackFwdOp has no input z"):
+    with pytest.raises(TypeError, match="no input 'z'"):
         pack.plan.output_shapes(pack, {"x": (6,)}, {"z": "int8"})
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "fault"),
+    [
+        (5, SignatureTypeError, "expected a list or tuple of lengths, got 5 (int)"),
+        ("ab", SignatureTypeError, "expected a list or tuple of lengths, got 'ab' (str)"),
+        ((2, 1.5), SignatureTypeError, "expected lengths, got 1.5 (float) in (2, 1.5)"),
+        ((2, True), SignatureTypeError, "expected lengths, got True (bool) in (2, True)"),
+        ((2, None), SignatureTypeError, "expected lengths, got None in (2, None)"),
+        ((2, -2), SignatureError, "expected lengths of at least 0, got (2, -2)"),
+    ],
+)
+def test_what_is_no_shape(row_scale, shape, error, fault):
+    with pytest.raises(error) as caught:
+        row_scale.plan.output_shapes(row_scale, {"x": shape})
+    assert type(caught.value) is error
+    assert (caught.value.declaration, caught.value.fault) == ("inputs.x.shape", fault)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "error", "text"),
+    [
+        ({"x": "float17"}, SignatureError, "inputs.x.dtype: expected the name of a dtype, got"),
+        ({"x": 3}, SignatureTypeError, "inputs.x.dtype: expected a dtype or its name, got 3 (int)"),
+        ({"x": ["a"]}, SignatureTypeError, "expected a dtype or its name, got ['a'] (list)"),
+        ({3: "float16"}, SignatureTypeError, "(call): no input 3; inputs: x, scale"),
+        ("x", SignatureTypeError, "(call): expected dtypes by input name, got 'x' (str)"),
+    ],
+)
+def test_what_is_no_dtype(row_scale, dtypes, error, text):
+    with pytest.raises(error) as caught:
+        row_scale.plan.output_shapes(row_scale, {"x": (2, 2)}, dtypes)
+    assert type(caught.value) is error
+    assert text in str(caught.value)

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tileops._core.runtime.placement import placed
-from tileops.errors import SignatureError
+from tileops.errors import SignatureError, SignatureTypeError
 
 ROPE = """
 RopeFwdOp:
@@ -137,4 +137,78 @@ def test_construction_time_tensors_that_disagree_where_they_decide(op_for):
 
 def test_an_unknown_device_leaves_the_tensor(op_for):
     op = op_for(GRID, n=3, weight=torch.zeros(2), bias=None, device="cpu")
-    assert placed(op, "weight", None, "float32") is op.weight
+    assert placed(op.plan._call, op, "weight", None, "float32") is op.weight
+
+
+REBOUND = """
+HeldFwdOp:
+  signature:
+    forall: {N: Dim, K: Dim, T: "DType[float16 | float32]"}
+    params:
+      w: {dtype: T, shape: "[2, K]", contiguous: true}
+      c: {dtype: int32, shape: "[K]", device: cpu, optional: true}
+      d: {dtype: T, shape: "[K]", optional: true}
+    inputs: {x: {dtype: T, shape: "[N]"}}
+    outputs: {y: {dtype: T, shape: "[N]"}}
+"""
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value", "error", "fault"),
+    [
+        ("w", None, SignatureTypeError, "bound anew, expected a tensor, got None"),
+        ("w", "x", SignatureTypeError, "bound anew, expected a tensor, got 'x' (str)"),
+        ("w", torch.ones(3), SignatureError, "bound anew, expected shape (2, 3), got (3,)"),
+        (
+            "w",
+            torch.ones(3, 2).T,
+            SignatureError,
+            "bound anew, expected a contiguous tensor, got strides (1, 2)",
+        ),
+        (
+            "w",
+            torch.ones(2, 3).to_sparse(),
+            SignatureError,
+            "bound anew, expected a strided tensor, got layout sparse_coo",
+        ),
+        (
+            "w",
+            torch.ones(2, 3, device="meta"),
+            SignatureError,
+            "a meta tensor has no contents to move to cpu",
+        ),
+        ("c", torch.ones(3), SignatureError, "bound anew, expected int32, got float32"),
+        (
+            "c",
+            torch.ones(3, dtype=torch.int32, device="meta"),
+            SignatureError,
+            "bound anew, expected cpu, got meta",
+        ),
+        ("d", torch.ones(3), SignatureError, "bound anew, but it was absent at construction"),
+    ],
+)
+def test_what_is_bound_anew_has_the_form_that_was_checked(op_for, first, name, value, error, fault):
+    op = op_for(REBOUND, w=torch.ones(2, 3), c=torch.ones(3, dtype=torch.int32), d=None)
+    if first:
+        op.check(x=torch.ones(4))
+    setattr(op, name, value)
+    with pytest.raises(error) as caught:
+        op.check(x=torch.ones(4))
+    assert type(caught.value) is error
+    assert (caught.value.declaration, caught.value.fault) == (f"params.{name}", fault)
+
+
+def test_a_tensor_of_another_dtype_may_be_bound(op_for):
+    op = op_for(REBOUND, w=torch.ones(2, 3), c=None, d=None)
+    op.w = torch.zeros(2, 3, dtype=torch.float64)
+    op.check(x=torch.ones(4))
+    assert op.w.dtype is torch.float32
+    assert op.w.sum() == 0
+
+
+def test_an_attribute_that_was_deleted(op_for):
+    op = op_for(REBOUND, w=torch.ones(2, 3), c=None, d=None)
+    del op.w
+    with pytest.raises(SignatureTypeError, match=r"params.w: bound anew, expected a tensor, got"):
+        op.check(x=torch.ones(4))

@@ -14,7 +14,6 @@ from tileops._core.codegen.construction import measure, where_present, write_sol
 from tileops._core.codegen.context import Context
 from tileops._core.codegen.names import spell
 from tileops._core.codegen.steps import emit, emits
-from tileops._core.codegen.writer import identifier
 from tileops._core.signature.plan import (
     CallStep,
     CheckAxis,
@@ -69,7 +68,7 @@ def _load_tensors(context: Context) -> None:
             writer.line(f"{spell('has', tensor.name)} = {given} is not None")
     for tensor in context.names.held():
         given = spell("in", tensor.name)
-        writer.line(f"{given} = op.{identifier(tensor.name)}")
+        writer.line(f"{given} = {context.helper('held')}(faults, op, {tensor.name!r})")
         if tensor.optional is not False:
             writer.line(f"{spell('has', tensor.name)} = {given} is not None")
     if context.names.has_buffer():

@@ -77,7 +77,17 @@ def _write_result(context: Context) -> None:
     cases = ", ".join(
         f"{d.name!r}: {context.guards.variable(d)}" for d in context.guards.algebraic()
     )
-    writer.line(f"return {context.helper('Constructed')}(indices, parameters, {{{cases}}})")
+    arguments = ["indices", "parameters", f"{{{cases}}}"]
+    forms = ", ".join(f"{t.name!r}: {_form(t)}" for t in context.names.held())
+    if forms:
+        arguments.append(f"{{{forms}}}")
+    writer.items(f"return {context.helper('Constructed')}(", arguments, ")")
+
+
+def _form(tensor: TensorInput) -> str:
+    """The shape and the dtype of a tensor, None where it is absent."""
+    form = f"({spell('size', tensor.name)}, {spell('type', tensor.name)})"
+    return form if tensor.optional is False else f"{form} if {spell('has', tensor.name)} else None"
 
 
 def write_solved(context: Context, phase: Phase, before: Iterable[str]) -> None:

@@ -163,8 +163,8 @@ def _combos(context: Context, number: int, step: CheckCombos) -> None:
 def _place(context: Context, _number: int, step: PlaceHeld) -> None:
     name = step.tensor.name
     context.declare_path(f"params.{name}", step.tensor.location)
-    place = f"{context.helper('placed')}(op, {name!r}, device, {context.lowering.text(step.dtype)})"
-    context.writer.line(f"{spell('in', name)} = {place}")
+    arguments = f"faults, op, {name!r}, device, {context.lowering.text(step.dtype)}"
+    context.writer.line(f"{spell('in', name)} = {context.helper('placed')}({arguments})")
 
 
 # Shapes

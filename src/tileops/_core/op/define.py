@@ -74,12 +74,14 @@ def _install_checks(cls: type[Op], plan: _SignaturePlan) -> None:
         self: Op, *shapes: Any, dtypes: Mapping[str, str] | None = None, **named: Any
     ) -> Any:
         """Output shapes from input shapes, given in order or by name, None where absent."""
-        if len(shapes) > len(plan.input_names):
-            raise TypeError(
-                f"{cls.__name__} takes the shapes of {len(plan.input_names)} inputs, got "
-                f"{len(shapes)}"
-            )
-        given = dict(zip(plan.input_names, shapes, strict=False)) | named
+        count = len(plan.input_names)
+        if len(shapes) > count:
+            raise plan.misuse(f"takes the shapes of {count} inputs, got {len(shapes)}")
+        given = dict(zip(plan.input_names, shapes, strict=False))
+        twice = [name for name in named if name in given]
+        if twice:
+            raise plan.misuse(f"the shape of {twice[0]} is given twice")
+        given |= named
         return plan.output_shapes(self, given, dtypes)
 
     cls._signature = plan

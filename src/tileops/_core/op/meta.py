@@ -12,7 +12,7 @@ from tileops.errors import SignatureTypeError
 class OpMeta(ABCMeta):
     """Names abstract members, and reports constructor arguments that do not bind."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
         """Make an instance."""
         if cls.__abstractmethods__:
             raise TypeError(

@@ -9,28 +9,37 @@ from typing import Any
 from tileops._core.lang.values import read_field
 from tileops._core.signature.plan import Value
 
+Form = tuple[tuple[int, ...], str | None]
+"""The shape and the dtype of a tensor."""
+
 
 class Constructed(Mapping[str, Any]):
     """The solved indices and lets of an instance, read-only.
 
     Beside them it keeps what every call would otherwise work out again: `parameters`, the values
     of all ordinary parameters as expressions see them, `cases`, the discriminants that algebraic
-    values give, and `indices`, what every record of the instance holds.
+    values give, `forms`, what was given as tensors, and `indices`, what every record holds.
 
     Args:
         solved: name to value, dtypes by name.
         parameters: name to converted value.
         cases: name of an algebraic parameter to its discriminant.
+        forms: name of a construction-time tensor to its shape and dtype, None where absent.
     """
 
-    __slots__ = ("_solved", "cases", "indices", "parameters")
+    __slots__ = ("_solved", "cases", "forms", "indices", "parameters")
 
     def __init__(
-        self, solved: dict[str, Any], parameters: dict[str, Any], cases: dict[str, Value]
+        self,
+        solved: dict[str, Any],
+        parameters: dict[str, Any],
+        cases: dict[str, Value],
+        forms: dict[str, Form | None] | None = None,
     ) -> None:
         self._solved = solved
         self.parameters = parameters
         self.cases = cases
+        self.forms = forms or {}
         self.indices = {**parameters, **solved}
 
     def __getitem__(self, name: str) -> Any:

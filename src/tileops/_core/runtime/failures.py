@@ -102,6 +102,19 @@ class Faults:
             raise self._plain(SignatureTypeError, f"params.{name}", fault, declared.location)
         return value
 
+    def given(
+        self, path: str, fault: str, error: type[SignatureError] = SignatureTypeError
+    ) -> SignatureError:
+        """The error of a shape or a dtype given in place of a tensor."""
+        return self._plain(error, path, fault, self.plan.spec.location)
+
+    def held(
+        self, name: str, fault: str, error: type[SignatureError] = SignatureError
+    ) -> Exception:
+        """The error of a construction-time tensor that the call cannot use."""
+        declared = self.plan.spec.signature.params[name]
+        return self._plain(error, f"params.{name}", fault, declared.location)
+
     def parameter(self, op: Any, number: int) -> Any:
         """A parameter's value as expressions see it.
 

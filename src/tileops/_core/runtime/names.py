@@ -21,7 +21,7 @@ from tileops._core.lang.primitives.sizes import min as min_of
 from tileops._core.lang.primitives.sizes import sum as sum_of
 from tileops._core.runtime.construction import Constructed, discriminant, literal
 from tileops._core.runtime.failures import Faults
-from tileops._core.runtime.placement import CONFLICT, call_device, placed
+from tileops._core.runtime.placement import CONFLICT, call_device, held, placed
 from tileops._core.runtime.record import Branches, CallFacts, SignatureCall
 from tileops._core.runtime.results import (
     check_identity,
@@ -82,6 +82,7 @@ __all__ = [
     "described_as",
     "differ",
     "discriminant",
+    "held",
     "name_of_dtype",
     "is_combination",
     "is_ordinary",

@@ -8,8 +8,12 @@ from typing import Any, Final
 import torch
 
 from tileops._core.devices import current_device, normal_form
-from tileops._core.runtime.tensors import DTYPES
+from tileops._core.lang.values import shown_with_type
+from tileops._core.runtime.construction import Form
+from tileops._core.runtime.failures import Faults
+from tileops._core.runtime.tensors import DTYPES, described_as, unusual
 from tileops._core.runtime.tracing import is_traced
+from tileops.errors import SignatureTypeError
 
 
 class Conflict:
@@ -69,12 +73,52 @@ class Copies(dict[torch.device, torch.Tensor]):
         return tensor is self.source or any(tensor is copy for copy in self.values())
 
 
-def placed(op: Any, name: str, device: torch.device | None, dtype: str) -> torch.Tensor:
+def held(faults: Faults, op: Any, name: str) -> torch.Tensor | None:
+    """A construction-time tensor, which may have been bound anew since it was checked.
+
+    Raises:
+        SignatureError: what is bound now has not the form that construction relied on.
+    """
+    tensor: Any = getattr(op, name, None)
+    form = op._construction_indices.forms[name]
+    if form is None:
+        if tensor is not None:
+            raise faults.held(name, "bound anew, but it was absent at construction")
+        return None
+    if not isinstance(tensor, torch.Tensor):
+        got = shown_with_type(tensor)
+        raise faults.held(name, f"bound anew, expected a tensor, got {got}", SignatureTypeError)
+    fault = unusual(tensor) or _misfit(faults.plan.spec.signature.params[name], tensor, form)
+    if fault is not None:
+        raise faults.held(name, f"bound anew, {fault}")
+    return tensor
+
+
+def _misfit(declared: Any, tensor: torch.Tensor, form: Form) -> str | None:
+    """In what a tensor differs from the one that was checked, or None."""
+    shape, dtype = described_as(tensor)
+    if shape != form[0]:
+        return f"expected shape {form[0]}, got {shape}"
+    if declared.contiguous and not tensor.is_contiguous():
+        return f"expected a contiguous tensor, got strides {tuple(tensor.stride())}"
+    if declared.on_cpu and tensor.device.type != "cpu":
+        return f"expected cpu, got {tensor.device}"
+    if declared.on_cpu and dtype != form[1]:
+        return f"expected {form[1]}, got {dtype}"
+    return None
+
+
+def placed(
+    faults: Faults, op: Any, name: str, device: torch.device | None, dtype: str
+) -> torch.Tensor:
     """A construction-time tensor on the call device in its signature dtype.
 
     The attribute then holds it. Copies are made from the tensor as it was bound, so that going
     through a narrow dtype loses nothing; binding the attribute anew discards them. Under tracing
     the attribute is used as it is.
+
+    Raises:
+        SignatureError: the tensor has no contents that could be moved.
     """
     tensor: torch.Tensor = getattr(op, name)
     wanted = DTYPES[dtype]
@@ -85,6 +129,8 @@ def placed(op: Any, name: str, device: torch.device | None, dtype: str) -> torch
         copies = op._placed_tensors[name] = Copies(tensor)
     found = copies.get(device)
     if found is None or found.dtype is not wanted:
+        if copies.source.is_meta and device.type != "meta":
+            raise faults.held(name, f"a meta tensor has no contents to move to {device}")
         found = copies[device] = copies.source.to(device=device, dtype=wanted)
     if found is not tensor:
         setattr(op, name, found)

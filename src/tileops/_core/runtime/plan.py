@@ -17,14 +17,15 @@ from tileops._core.lang.values import shown
 from tileops._core.runtime.algebraic import resolve
 from tileops._core.runtime.construction import Constructed
 from tileops._core.runtime.failures import Faults
+from tileops._core.runtime.given import shaped_inputs
 from tileops._core.runtime.record import Branches, SignatureCall
-from tileops._core.runtime.tensors import DTYPES, Shaped, share_storage
+from tileops._core.runtime.tensors import share_storage
 from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
 from tileops._core.spec.model import OpSpec, TensorInput
 from tileops._core.spec.registry import lookup
-from tileops.errors import ManifestError
+from tileops.errors import ManifestError, SignatureError
 
 MOST_KINDS = 4096
 """How many kinds of calls an instance remembers; the oldest is dropped first."""
@@ -186,17 +187,14 @@ class _SignaturePlan:
         Raises:
             SignatureError: the shapes do not fit the signature.
         """
-        unknown = [name for name in (*shapes, *(dtypes or ())) if name not in self.input_names]
-        if unknown:
-            names = ", ".join(self.input_names)
-            raise TypeError(f"{self._plan.spec.name} has no input {unknown[0]}; inputs: {names}")
-        given = {
-            name: None if shape is None else Shaped(tuple(shape), _dtype((dtypes or {}).get(name)))
-            for name, shape in ((name, shapes.get(name)) for name in self.input_names)
-        }
+        given = shaped_inputs(self._call, shapes, dtypes)
         functions = self._functions or self._generated()
         outputs = functions.check(self._call, self._branches, op, given, shapes_only=True)
         return {name: shape for name, (shape, _) in outputs.items()}
+
+    def misuse(self, fault: str) -> SignatureError:
+        """The error of arguments to shape inference that do not bind."""
+        return self._call.given("", fault)
 
     def effect_branch(self, op: Any, presence: Mapping[str, bool]) -> EffectBranch:
         """The effect branch of a call, from parameters and from what is passed.
@@ -227,10 +225,6 @@ class _SignaturePlan:
         for value in counted:
             self._call.count("roofline.func", record, value)
         return counted
-
-
-def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    return DTYPES[dtype] if isinstance(dtype, str) else dtype
 
 
 def _shares_storage(tensors: Mapping[str, Any]) -> bool:

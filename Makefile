@@ -2,7 +2,7 @@
 #   PYTHON   the interpreter from which the environment is made, 3.10 or later
 #   TORCH    what to install as PyTorch, before anything else: a requirement, with pip's options
 #   RESULTS  the folder that receives what `bench` measures
-#   ARGS     further arguments of `demo`, `test`, `test-gpu` and `bench`
+#   ARGS     further arguments of `demo`, `test`, `test-gpu`, `mutants` and `bench`
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help format lint type arch test test-gpu examples golden demo bench bench-host docs check clean
+.PHONY: help format lint type arch test test-gpu mutants examples golden demo bench bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ test: .venv/.dev ## Make .venv, install the test dependencies, run all tests tha
 
 test-gpu: .venv/.dev ## Run the tests that need a CUDA device
 	$(PYTEST) -m gpu $(ARGS)
+
+mutants: .venv/.dev ## Put faults into the call path, one at a time; the tests must notice each
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py $(ARGS)
 
 check: lint type arch test docs examples ## All that a change must pass
 

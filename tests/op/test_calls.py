@@ -8,6 +8,12 @@ from toys import add_kernel, add_op, body_op, pair, tensor
 from tileops.errors import SignatureError, SignatureTypeError
 
 
+def call_stack():
+    from tileops._core.op import calls
+
+    return calls._stack.frames
+
+
 def result_op(forward, outputs, inputs=None, params=None, **signature):
     return body_op("Result", inputs or {"x": tensor()}, outputs, forward, params, signature)
 
@@ -74,6 +80,7 @@ def test_eager_call_on_meta_tensors_ends_in_the_fake(entered):
     assert op.last_call.device == torch.device("meta")
     with pytest.raises(SignatureError):
         op(x, torch.empty(2, 2, device="meta"))
+    assert call_stack() == []
 
 
 def test_composite_on_meta_tensors_records_its_stages():
@@ -182,11 +189,32 @@ def test_result_forms():
         None,
         params,
     )
-    a, b, c = several()(x)
-    assert [t.tolist() for t in (a, b, c)] == [[3, 3], [4, 4], [5, 5]]
+    op = several()
+    for _ in range(2):
+        result = op(x)
+        assert type(result) is tuple
+        assert [t.tolist() for t in result] == [[3, 3], [4, 4], [5, 5]]
     result = several(False)(x)
     assert type(result) is tuple
     assert result[1] is None
+
+
+def test_list_of_results_becomes_a_tuple_without_a_boundary():
+    """In the call that selects and in the next."""
+    cls = body_op(
+        "Ramps",
+        {},
+        {"a": {"dtype": "float32", "shape": "[n]"}, "b": {"dtype": "float32", "shape": "[n]"}},
+        lambda self: [torch.zeros(self.n), torch.ones(self.n)],
+        {"n": {"type": "int"}, "device": {"type": "torch.device | str | None", "default": None}},
+        {"forall": {}},
+        workloads=[{"n": 3, "label": "three"}],
+    )
+    op = cls(2, device="cpu")
+    for _ in range(2):
+        result = op()
+        assert type(result) is tuple
+        assert [t.tolist() for t in result] == [[0, 0], [1, 1]]
 
 
 def buffered(extra=None):
@@ -203,6 +231,23 @@ def test_out_is_the_object_that_was_passed():
     assert buffered()()(torch.ones(2), out) is out
     assert out.tolist() == [2, 2]
     assert buffered()()(torch.ones(2), out=None).tolist() == [2, 2]
+
+
+def test_effect_branch_is_found_once_per_presence(monkeypatch):
+    op, asked = buffered()(), []
+    plan = type(op)._signature
+    known = plan.effect_branch
+
+    def effect_branch(*args):
+        asked.append(args)
+        return known(*args)
+
+    monkeypatch.setattr(plan, "effect_branch", effect_branch)
+    for _ in range(2):
+        op(torch.ones(2))
+        op(torch.ones(2), torch.empty(2))
+    assert len(asked) == 2
+    assert set(op._effect_branches) == {(False,), (True,)}
 
 
 def in_place():
@@ -226,6 +271,15 @@ def test_writes_count_as_versions_whatever_wrote():
     cls, x = in_place(), torch.ones(2)
     before = x._version
     cls(True)(x, torch.ones(2))
+    assert x._version > before
+
+    def forward(self, x):
+        x.numpy()[...] += 1
+        return x
+
+    unseen = result_op(forward, {"z": tensor(alias="x")}, {"x": tensor(mutated=True)})
+    before = x._version
+    unseen()(x)
     assert x._version > before
     with torch.inference_mode():
         x = torch.ones(2)

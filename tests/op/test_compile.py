@@ -176,6 +176,12 @@ def test_presence_pattern_compiles_once_more():
     function(x, None, torch.empty(2))
     assert len(graphs.nodes) == 3
     assert op._effect_branches == {}
+    op(x)
+    op(x, None, torch.empty(2))
+    assert len(op._effect_branches) == 2
+    function(x)
+    function(x, None, torch.empty(2))
+    assert len(graphs.nodes) == 3
 
 
 def test_one_graph_serves_several_sizes():

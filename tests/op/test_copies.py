@@ -235,8 +235,8 @@ def test_instances_are_freed_when_dropped():
 def test_constructions_leave_no_growth():
     cls = add_op()
     cls()
-    before = len(instances._table)
     gc.collect()
+    before = len(instances._table)
     objects = len(gc.get_objects())
     for _ in range(100_000):
         cls(2.0)

@@ -75,6 +75,10 @@ def test_request_is_heard_once(timed):
     kernel.request_tune()
     kernel(torch.zeros(3))
     assert len(timed) == 3
+    chosen = {**kernel.config, "by hand": 1}
+    kernel.config = chosen
+    kernel.request_tune()
+    assert kernel.config == chosen
 
 
 def test_kernel_without_candidates_is_left_as_it_is(timed):

@@ -73,14 +73,15 @@ if builtins.interrupt:
 """
     import builtins
 
-    packages(pkg_g=source, pkg_h=GOOD.format(name="h"))
+    packages(pkg_f=GOOD.format(name="f"), pkg_g=source, pkg_h=GOOD.format(name="h"))
     builtins.interrupt = True
     with pytest.raises(KeyboardInterrupt):
         backend.registered_targets()
-    assert loading.registry.current.targets() == ()
+    assert loading.registry.current.targets() == ("f",)
     builtins.interrupt = False
-    assert backend.registered_targets() == ("g", "h")
+    assert backend.registered_targets() == ("f", "g", "h")
     assert backend.load_failures() == ()
+    assert [each.name for each in loading.loadings()] == ["pkg_f", "pkg_g", "pkg_h"]
     del builtins.interrupt
 
 

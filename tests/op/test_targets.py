@@ -449,3 +449,37 @@ def test_without_any_device_no_implementation_is_available():
     assert op.serving_target is None
     part = part()
     assert part.serving_target is None
+
+
+def test_kernel_is_looked_up_once_it_is_built():
+    op = add_op()
+    builder = serve(op, "east")
+    op = op(target="east")
+    op(*pair())
+    op._build_lock = None
+    op(*pair())
+    assert len(builder.calls) == 2
+
+
+def test_builder_runs_with_the_call_s_device_current(monkeypatch):
+    from contextlib import contextmanager
+
+    from tileops._core.op import serving
+
+    log = []
+
+    @contextmanager
+    def as_current(device):
+        log.append(("enter", device))
+        yield
+        log.append(("leave", device))
+
+    def build_kernel(*specs, **parameters):
+        log.append("build")
+        return lambda x, y: x + y
+
+    monkeypatch.setattr(serving, "as_current", as_current)
+    cls = add_op()
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
+    cls(target="east")(*pair())
+    assert log == [("enter", CPU), "build", ("leave", CPU)]

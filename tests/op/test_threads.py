@@ -78,6 +78,22 @@ def test_first_calls_call_a_builder_once():
     assert len(built) == 1
 
 
+def test_one_new_shape_on_many_threads_is_built_once_by_a_target():
+    cls, built = add_op(), []
+
+    def build_kernel(*specs, **parameters):
+        slow()
+        built.append(specs)
+        return lambda x, y: x - y
+
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
+    op = cls(target="east")
+    op(*pair(3))
+    results = at_once(lambda n: len(op(*pair(5))))
+    assert results == [5] * THREADS
+    assert len(built) == 2
+
+
 def test_after_a_failed_first_call_one_of_the_waiting_selects():
     asked, fail = [], [True]
 

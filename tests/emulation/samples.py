@@ -6,7 +6,8 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.rows import row_sum, store_vector
+from tileops._programs.rows import row_sum
+from tileops._programs.vectors import store_vector
 
 F32, I32 = "float32", "int32"
 THREADS = 64

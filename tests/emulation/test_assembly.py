@@ -12,15 +12,15 @@ import tilelang
 from emulation.emulator import lower
 from tileops._programs.program import Program
 from tileops.gemm.programs import Tiling, build_gemm_pipelined
-from tileops.norm.programs import build_rms_norm_on_chip, build_rms_norm_streaming
+from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
 
 HEADERS = Path(tilelang.__file__).parent
 COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v",
            "-diag-suppress", "20012", "-o", "kernel.cubin")  # fmt: skip
 
 
-def on_chip(width: int, dtype: str, lanes: int) -> Program:
-    return build_rms_norm_on_chip(width, dtype, 1e-6, weighted=True, lanes=lanes, rows=1)
+def on_chip(width: int, dtype: str, lanes: int, **kind: bool) -> Program:
+    return build_norm_on_chip(Norm(dtype, 1e-6, **kind), width, lanes=lanes, rows=1)
 
 
 def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Program:
@@ -36,8 +36,10 @@ def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Progra
 PROGRAMS = {
     "longest row": lambda: on_chip(1 << 15, "float32", 512),
     "most elements a thread": lambda: on_chip(1 << 14, "bfloat16", 256),
-    "streamed": lambda: build_rms_norm_streaming(
-        "float32", 1e-6, weighted=True, count=4, threads=512, unroll=4
+    "longest row, sum": lambda: on_chip(1 << 14, "bfloat16", 512, added=True),
+    "longest row, centred": lambda: on_chip(1 << 14, "bfloat16", 512, centred=True, biased=True),
+    "streamed": lambda: build_norm_streaming(
+        Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=1024, unroll=4
     ),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),

@@ -21,6 +21,10 @@ GUARDED = {"tl.disable_safe_memory_legalize": True}
 TileLang's own guards split vector accesses, so such programs switch them off and keep no net.
 """
 
+FAST = {**GUARDED, "tl.enable_fast_math": True}
+"""Settings of such a program that may use approximate exponentials and divisions: its results are
+rounded to 16 bits, far above their error."""
+
 
 def target(arch: int) -> dict[str, str]:
     """The target of an architecture, with the instructions that only it has (`sm_90a`)."""

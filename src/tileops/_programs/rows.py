@@ -6,50 +6,11 @@ vector of thread `lane`. Values are summed in float32.
 
 from __future__ import annotations
 
-import math
-
 import tilelang.language as T
-from tvm import tirx
 
-F32 = "float32"
+from tileops._programs.vectors import kept
+
 WARP = 32
-_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-
-
-def item_bytes(dtype: str) -> int:
-    """Bytes of one element."""
-    return _BYTES[dtype]
-
-
-def widest_vector(width: int, dtype: str) -> int:
-    """Elements of the widest access that divides every row: at most 16 bytes, at least one."""
-    return math.gcd(16 // _BYTES[dtype], width)
-
-
-def as_float(value):
-    """The value in float32."""
-    return T.cast(value, F32)
-
-
-def store_vector(place, values, count, dtype):
-    """Stores `values[0:count]` from registers at `place` in one instruction.
-
-    A plain vectorised store passes through a register array that nvcc may split into narrow ones.
-
-    Args:
-        place: load expression of the first element of the destination.
-        values: register buffer.
-        count: elements, a power of two of at most 16 bytes.
-        dtype: element type of both.
-    """
-    if count == 1:
-        return tirx.BufferStore(place.buffer, values[0], place.indices)
-    store, word = {
-        16: (T.stg128, "uint32x4"),
-        8: (T.stg64, "uint32x2"),
-        4: (T.stg32, "uint32"),
-    }[count * _BYTES[dtype]]
-    return store(place, T.reinterpret(values[0:count], word))
 
 
 def row_loader(vectors: int, lanes: int, count: int):
@@ -78,37 +39,67 @@ def row_loader(vectors: int, lanes: int, count: int):
     return load_row
 
 
-def row_sum(lanes: int, rows: int):
-    """Makes a macro that adds `total[0]` over the `lanes` threads that share a row.
+def assign(state, values, place=0):
+    """Gives the registers of a state new values, none of which sees another's."""
+    values = values if len(values) == 1 else [kept(value) for value in values]
+    for register, value in zip(state, values, strict=True):
+        T.buffer_store(register, value, [place])
 
-    The macro takes the register `total`, a shared float32 buffer of `rows * warps of a row`
-    elements and the thread index; every thread of the block must run it, and it holds one block
-    barrier when a row spans several warps. Each use in a program needs a buffer of its own.
+
+def row_reduction(lanes: int, rows: int, merge):
+    """Makes a macro that merges the states of the `lanes` threads that share a row.
+
+    The macro takes the state (a tuple of register buffers, of which element 0 counts), a tuple of
+    shared buffers of `rows * warps of a row` elements and of the same types, and the thread index;
+    all threads of the row end with the merged state. Every thread of the block must run it, and
+    it holds one block barrier when a row spans several warps, after which the shared buffers are
+    read: a use that follows needs others.
 
     Args:
         lanes: threads that share a row, a power of two.
         rows: rows of a block.
+        merge: the merged values of two states, as expressions of theirs; it may see the states
+            in either order.
     """
-    inside = min(lanes, WARP)
     warps = lanes // WARP
-    offsets = [inside >> step for step in range(1, inside.bit_length())]
 
     @T.macro
-    def sum_in_warp(total, width_offsets):
-        other = T.alloc_local((1,), F32)
-        for offset in width_offsets:
-            other[0] = T.shfl_xor(total[0], offset)
-            total[0] += other[0]
+    def in_warp(state, width):
+        other = tuple(T.alloc_local((1,), register.dtype) for register in state)
+        for step in tuple(range(1, width.bit_length())):
+            for register, received in tuple(zip(state, other)):  # noqa: B905
+                received[0] = T.shfl_xor(register[0], width >> step)
+            assign(state, merge(*_heads(state, other)))
+
+    @T.macro
+    def reduce_row(state, partial, thread):
+        in_warp(state, min(lanes, WARP))
+        if warps > 1:
+            if thread % WARP == 0:
+                for register, shared in tuple(zip(state, partial)):  # noqa: B905
+                    shared[thread // WARP] = register[0]
+            T.sync_threads()
+            for register, shared in tuple(zip(state, partial)):  # noqa: B905
+                register[0] = shared[thread // lanes * warps + thread % warps]
+            in_warp(state, warps)
+
+    return reduce_row
+
+
+def _heads(*states):
+    """The values of states."""
+    return [tuple(register[0] for register in state) for state in states]
+
+
+def row_sum(lanes: int, rows: int):
+    """Makes a macro that adds `total[0]` over the `lanes` threads that share a row.
+
+    As `row_reduction`, of one register and one shared buffer.
+    """
+    reduce_row = row_reduction(lanes, rows, lambda mine, other: (mine[0] + other[0],))
 
     @T.macro
     def sum_row(total, partial, thread):
-        sum_in_warp(total, offsets)
-        if warps > 1:
-            if thread % WARP == 0:
-                partial[thread // WARP] = total[0]
-            T.sync_threads()
-            total[0] = partial[thread // lanes * warps]
-            for w in T.unroll(1, warps):
-                total[0] += partial[thread // lanes * warps + w]
+        reduce_row((total,), (partial,), thread)
 
     return sum_row

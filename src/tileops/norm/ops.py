@@ -17,6 +17,7 @@ from tileops.norm.kernels import (
     AddLayerNormFwdInterface,
     AddLayerNormPortableKernel,
     AddRMSNormFwdInterface,
+    AddRMSNormOnChipKernel,
     AddRMSNormPortableKernel,
     AddRMSNormQuantCall,
     AddRMSNormQuantFwdInterface,
@@ -34,9 +35,12 @@ from tileops.norm.kernels import (
     HeadNormRotaryPortableKernel,
     InstanceNormFwdInterface,
     InstanceNormPortableKernel,
+    AddRMSNormStreamingKernel,
     LayerNormCall,
     LayerNormFwdInterface,
+    LayerNormOnChipKernel,
     LayerNormPortableKernel,
+    LayerNormStreamingKernel,
     RMSNormCall,
     RMSNormFwdInterface,
     RMSNormOnChipKernel,
@@ -124,7 +128,11 @@ class FusedAddRMSNormFwdOp(Op):
     Source: FlashInfer's `fused_add_rmsnorm`, out of place.
     """
 
-    kernel_types = {"portable": AddRMSNormPortableKernel}
+    kernel_types = {
+        "on_chip": AddRMSNormOnChipKernel,
+        "streaming": AddRMSNormStreamingKernel,
+        "portable": AddRMSNormPortableKernel,
+    }
     interfaces = {"add_rms_norm": AddRMSNormFwdInterface}
 
     def __init__(self, eps: float = 1e-6, *, target: str | None = None) -> None:
@@ -149,7 +157,11 @@ class LayerNormFwdOp(Op):
     Source: `torch.nn.functional.layer_norm`.
     """
 
-    kernel_types = {"portable": LayerNormPortableKernel}
+    kernel_types = {
+        "on_chip": LayerNormOnChipKernel,
+        "streaming": LayerNormStreamingKernel,
+        "portable": LayerNormPortableKernel,
+    }
     interfaces = {"layer_norm": LayerNormFwdInterface}
 
     def __init__(

@@ -1,156 +1,236 @@
-"""TileLang programs of the normalisations.
+"""TileLang programs of the normalisations of rows.
 
-The row count is a run-time value everywhere; dtype, epsilon and the presence of a weight are
-compiled in. Element offsets are formed in 64 bits, so matrices of more than 2**31 elements are
-served. Statistics are float32 and each result is rounded once.
+One builder for rows that registers hold and one for longer rows; a `Norm` says what they compute.
+The row count is a run-time value everywhere. Element offsets are formed in 64 bits, so matrices of
+more than 2**31 elements are served. Statistics are float32 and each result is rounded once.
 
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.rows import (
-    F32,
-    WARP,
-    as_float,
-    item_bytes,
-    row_loader,
-    row_sum,
-    store_vector,
-    widest_vector,
-)
+from tileops._programs.rows import WARP, row_loader, row_sum
+from tileops._programs.vectors import F32, as_float, item_bytes, store_vector, widest_vector
 
 _CHAINS = 4  # independent partial sums of a thread, so that additions do not wait for each other
-_PREFETCH_BYTES = 64  # per thread: weights up to this size are fetched together with the row
+_PREFETCH_BYTES = 64  # per thread: parameters up to this size are fetched together with the row
+
+
+@dataclass(frozen=True)
+class Norm:
+    """What a program computes: `(x - mean) / sqrt(variance + eps) * weight + bias` or parts of it.
+
+    Args:
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`.
+        eps: added to the variance, or to the mean of squares.
+        centred: whether the mean is subtracted; without it the squares are of `x` itself.
+        weighted: whether there is a weight.
+        biased: whether there is a bias.
+        added: whether `x` is the rounded sum of two matrices, which is a result as well.
+    """
+
+    dtype: str
+    eps: float
+    centred: bool = False
+    weighted: bool = True
+    biased: bool = False
+    added: bool = False
+
+
+def _join(total):
+    """The sum of a thread's chains."""
+    T.buffer_store(total, (total[0] + total[1]) + (total[2] + total[3]), [0])
 
 
 @T.macro
-def _add_squares(x, total, first, n):
+def _clear(total):
+    for i in T.unroll(_CHAINS):
+        total[i] = 0.0
+
+
+@T.macro
+def _accumulate(x, total, first, n):
     for i in T.unroll(n):
-        total[i % _CHAINS] += as_float(x[first + i]) * as_float(x[first + i])
+        total[i % _CHAINS] += as_float(x[first + i])
 
 
-def _scaler(count: int, dtype: str, weighted: bool):
-    """Makes a macro that stores `x[i:] * scale[0] * w[j:]`, one vector of a row."""
+@T.macro
+def _accumulate_squares(x, total, centre, first, n):
+    for i in T.unroll(n):
+        total[i % _CHAINS] += (as_float(x[first + i]) - centre[0]) * (
+            as_float(x[first + i]) - centre[0]
+        )
+
+
+def _normaliser(norm: Norm, count: int):
+    """Makes a macro that stores one normalised vector of a row."""
 
     @T.macro
-    def scale_vector(x, i, w, j, scale, Y, row, column):
+    def put(x, i, w, b, j, scale, centre, Y, row, column):
         f = T.alloc_local((count,), F32)
-        y = T.alloc_local((count,), dtype)
+        y = T.alloc_local((count,), norm.dtype)
         for v in T.unroll(count):
-            f[v] = as_float(x[i + v]) * scale[0]
-        if weighted:
+            f[v] = (as_float(x[i + v]) - centre[0]) * scale[0]
+        if norm.weighted:
             for v in T.unroll(count):
                 f[v] = f[v] * as_float(w[j + v])
+        if norm.biased:
+            for v in T.unroll(count):
+                f[v] = f[v] + as_float(b[j + v])
         for v in T.vectorized(count):
-            y[v] = T.cast(f[v], dtype)
-        store_vector(Y[row, column], y, count, dtype)
+            y[v] = T.cast(f[v], norm.dtype)
+        store_vector(Y[row, column], y, count, norm.dtype)
 
-    return scale_vector
+    return put
 
 
-def build_rms_norm_on_chip(
-    width: int, dtype: str, eps: float, *, weighted: bool, lanes: int, rows: int
-) -> Program:
-    """`Y = X * rsqrt(mean(X ** 2) + eps) * W` with each row held in registers: one read, one write.
+def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Program:
+    """Each row is held in registers: one read and one write of every matrix.
 
-    Tensors: `X [M, width]`, `W [width]` when weighted, `Y [M, width]`; contiguous, `M` at run
-    time, all starting on 16-byte boundaries.
+    Tensors: `X [M, width]`, the other summand, weight `[width]`, bias, the result `Y [M, width]`
+    and the sum; contiguous, `M` at run time, all starting on 16-byte boundaries. In the place of
+    one that `norm` does not have, the caller passes `X`, or `Y` for a result.
 
     Args:
+        norm: what is computed.
         width: elements of a row.
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`.
-        eps: added to the mean of squares.
-        weighted: whether `W` is a parameter of the program.
         lanes: threads that share a row, a power of two.
         rows: rows of a block.
     """
+    dtype = norm.dtype
     count = widest_vector(width, dtype)
     whole, rest = divmod(width // count, lanes)
     held = (whole + (rest > 0)) * count
-    prefetch = weighted and held * item_bytes(dtype) <= _PREFETCH_BYTES
+    parameters = norm.weighted + norm.biased
+    prefetch = parameters and held * item_bytes(dtype) <= _PREFETCH_BYTES
+    beside = held if prefetch else count
     load_row = row_loader(width // count, lanes, count)
     sum_row = row_sum(lanes, rows)
-    scale_vector = _scaler(count, dtype, weighted)
+    put = _normaliser(norm, count)
     M = T.dynamic("M")
+    partials = rows * max(1, lanes // WARP)
 
     @T.macro
-    def scale(x, w, total, W, Y, row, k, column):
-        if weighted and not prefetch:
-            for v in T.vectorized(count):
-                w[v] = W[column * count + v]
-        scale_vector(x, k * count, w, k * count if prefetch else 0, total, Y, row, column * count)
+    def add_vector(x, r, S, row, first, column):
+        f = T.alloc_local((count,), F32)
+        for v in T.unroll(count):
+            f[v] = as_float(x[first + v]) + as_float(r[first + v])
+        for v in T.vectorized(count):
+            x[first + v] = T.cast(f[v], dtype)
+        store_vector(S[row, column], x, count, dtype, first)
 
     @T.macro
-    def normalise(X, W, Y, block):
+    def add(x, R, S, row, lane, inside):
+        r = T.alloc_local((held,), dtype)
+        load_row(r, R, row, lane)
+        if inside:
+            for k in T.unroll(whole):
+                add_vector(x, r, S, row, k * count, (k * lanes + lane) * count)
+            if rest:
+                if lane < rest:
+                    add_vector(x, r, S, row, whole * count, (whole * lanes + lane) * count)
+
+    @T.macro
+    def statistics(x, total, centre, lane, thread):
+        centre[0] = 0.0
+        if norm.centred:
+            partial_mean = T.alloc_shared((partials,), F32)
+            _clear(total)
+            _accumulate(x, total, 0, whole * count)
+            if rest:
+                if lane < rest:
+                    _accumulate(x, total, whole * count, count)
+            _join(total)
+            sum_row(total, partial_mean, thread)
+            centre[0] = total[0] * (1.0 / width)
+        partial = T.alloc_shared((partials,), F32)
+        _clear(total)
+        _accumulate_squares(x, total, centre, 0, whole * count)
+        if rest:
+            if lane < rest:
+                _accumulate_squares(x, total, centre, whole * count, count)
+        _join(total)
+        sum_row(total, partial, thread)
+        total[0] = T.rsqrt(total[0] * (1.0 / width) + norm.eps)
+
+    @T.macro
+    def store(x, w, b, total, centre, W, B, Y, row, k, column):
+        if parameters and not prefetch:
+            if norm.weighted:
+                for v in T.vectorized(count):
+                    w[v] = W[column * count + v]
+            if norm.biased:
+                for v in T.vectorized(count):
+                    b[v] = B[column * count + v]
+        at = k * count if prefetch else 0
+        put(x, k * count, w, b, at, total, centre, Y, row, column * count)
+
+    @T.macro
+    def normalise(X, R, W, B, Y, S, block):
         thread = T.get_thread_binding(0)
         x = T.alloc_local((held,), dtype)
-        w = T.alloc_local((held if prefetch else count,), dtype)
+        w = T.alloc_local((beside,), dtype)
+        b = T.alloc_local((beside,), dtype)
         total = T.alloc_local((_CHAINS,), F32)
-        partial = T.alloc_shared((rows * max(1, lanes // WARP),), F32)
+        centre = T.alloc_local((1,), F32)
         lane = thread % lanes
         # A block's surplus rows repeat the last one up to the store: barriers stay uniform.
         row = T.min(block * rows + thread // lanes, M - 1) if rows > 1 else block
         load_row(x, X, row, lane)
-        if prefetch:
+        if prefetch and norm.weighted:
             load_row(w, W, None, lane)
-        for i in T.unroll(_CHAINS):
-            total[i] = 0.0
-        _add_squares(x, total, 0, whole * count)
-        if rest:
-            if lane < rest:
-                _add_squares(x, total, whole * count, count)
-        total[0] = (total[0] + total[1]) + (total[2] + total[3])
-        sum_row(total, partial, thread)
-        total[0] = T.rsqrt(total[0] * (1.0 / width) + eps)
+        if prefetch and norm.biased:
+            load_row(b, B, None, lane)
+        if norm.added:
+            add(x, R, S, row, lane, block * rows + thread // lanes < M)
+        statistics(x, total, centre, lane, thread)
         if block * rows + thread // lanes < M:
             for k in T.unroll(whole):
-                scale(x, w, total, W, Y, row, k, k * lanes + lane)
+                store(x, w, b, total, centre, W, B, Y, row, k, k * lanes + lane)
             if rest:
                 if lane < rest:
-                    scale(x, w, total, W, Y, row, whole, whole * lanes + lane)
+                    store(x, w, b, total, centre, W, B, Y, row, whole, whole * lanes + lane)
 
-    if weighted:
+    def matrix() -> Any:
+        return T.Tensor((M, width), dtype)
 
-        @T.prim_func
-        def rms_norm(
-            X: T.Tensor((M, width), dtype),
-            W: T.Tensor((width,), dtype),
-            Y: T.Tensor((M, width), dtype),
-        ):
-            with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
-                normalise(X, W, Y, block)
+    def parameter(present: bool) -> Any:
+        return T.Tensor((width,), dtype) if present else matrix()
 
-    else:
+    @T.prim_func
+    def norm_on_chip(
+        X: matrix(),
+        R: matrix(),
+        W: parameter(norm.weighted),
+        B: parameter(norm.biased),
+        Y: matrix(),
+        S: matrix(),
+    ):
+        with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
+            normalise(X, R, W, B, Y, S, block)
 
-        @T.prim_func
-        def rms_norm(X: T.Tensor((M, width), dtype), Y: T.Tensor((M, width), dtype)):
-            with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
-                normalise(X, None, Y, block)
-
-    return Program(rms_norm, GUARDED)
+    return Program(norm_on_chip, GUARDED)
 
 
-def build_rms_norm_streaming(
-    dtype: str, eps: float, *, weighted: bool, count: int, threads: int, unroll: int
-) -> Program:
-    """The same normalisation for rows that do not fit in registers: each row is read twice.
+def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -> Program:
+    """The same for rows that do not fit in registers: each is read again for every statistic.
 
-    Tensors: `X [M, L * count]`, `W [L * count]` when weighted, `Y [M, L * count]`; contiguous, `M`
-    and `L` at run time, all starting on boundaries of one access. The second read of a row mostly
-    hits the L2 cache.
+    Tensors as `build_norm_on_chip`, with rows of `L * count` elements, `L` at run time, starting on
+    boundaries of one access. Later reads of a row mostly hit the caches.
 
     Args:
-        dtype: `"float32"`, `"float16"` or `"bfloat16"`.
-        eps: added to the mean of squares.
-        weighted: whether `W` is a parameter of the program.
+        norm: what is computed.
         count: elements of one access; divides the width and is at most 16 bytes.
         threads: threads of a block, which works on one row; a power of two.
         unroll: vectors a thread has in flight.
     """
+    dtype = norm.dtype
     sum_row = row_sum(threads, 1)
-    scale_vector = _scaler(count, dtype, weighted)
+    put = _normaliser(norm, count)
     M, L = T.dynamic("M, L")
 
     @T.macro
@@ -163,61 +243,102 @@ def build_rms_norm_streaming(
                     x[u * count + v] = source[row, (first + u * threads) * count + v]
 
     @T.macro
-    def accumulate(x, total, X, row, first, n):
-        load(x, X, row, first, n)
-        _add_squares(x, total, 0, n * count)
+    def sweep(visit, state, tensors, row, steps, thread):
+        """Visits the row in whole steps, then vector by vector."""
+        for step in T.serial(steps):
+            visit(state, tensors, row, step * unroll * threads + thread, unroll)
+        for u in T.serial(T.ceildiv(L - steps * unroll * threads, threads)):
+            if (steps * unroll + u) * threads + thread < L:
+                visit(state, tensors, row, (steps * unroll + u) * threads + thread, 1)
 
     @T.macro
-    def scale(x, w, total, X, W, Y, row, first, n):
-        load(x, X, row, first, n)
-        if weighted:
-            load(w, W, None, first, n)
+    def take(state, tensors, row, first, n):
+        """Loads vectors of the row, and makes and stores them where they are sums."""
+        x, w = state[0], state[1]
+        load(x, tensors[0], row, first, n)
+        if norm.added:
+            f = T.alloc_local((count,), F32)
+            load(w, tensors[1], row, first, n)
+            for u in T.unroll(n):
+                for v in T.unroll(count):
+                    f[v] = as_float(x[u * count + v]) + as_float(w[u * count + v])
+                for v in T.vectorized(count):
+                    x[u * count + v] = T.cast(f[v], dtype)
+                at = (first + u * threads) * count
+                store_vector(tensors[5][row, at], x, count, dtype, u * count)
+
+    @T.macro
+    def take_again(state, tensors, row, first, n):
+        load(state[0], tensors[5 if norm.added else 0], row, first, n)
+
+    @T.macro
+    def add_values(state, tensors, row, first, n):
+        take(state, tensors, row, first, n)
+        _accumulate(state[0], state[3], 0, n * count)
+
+    @T.macro
+    def add_squares(state, tensors, row, first, n):
+        if norm.centred:
+            take_again(state, tensors, row, first, n)
+        else:
+            take(state, tensors, row, first, n)
+        _accumulate_squares(state[0], state[3], state[4], 0, n * count)
+
+    @T.macro
+    def scale(state, tensors, row, first, n):
+        x, w, b, total, centre = state
+        take_again(state, tensors, row, first, n)
+        if norm.weighted:
+            load(w, tensors[2], None, first, n)
+        if norm.biased:
+            load(b, tensors[3], None, first, n)
         for u in T.unroll(n):
             at = (first + u * threads) * count
-            scale_vector(x, u * count, w, u * count, total, Y, row, at)
+            put(x, u * count, w, b, u * count, total, centre, tensors[4], row, at)
 
     @T.macro
-    def normalise(X, W, Y, row):
+    def normalise(tensors, row):
         thread = T.get_thread_binding(0)
         x = T.alloc_local((unroll * count,), dtype)
         w = T.alloc_local((unroll * count,), dtype)
+        b = T.alloc_local((unroll * count,), dtype)
         total = T.alloc_local((_CHAINS,), F32)
+        centre = T.alloc_local((1,), F32)
+        partial_mean = T.alloc_shared((threads // WARP,), F32)
         partial = T.alloc_shared((threads // WARP,), F32)
         steps = T.alloc_var("int32")
         steps = T.truncdiv(L, threads * unroll)
-        tail = T.ceildiv(L - steps * unroll * threads, threads)
-        for i in T.unroll(_CHAINS):
-            total[i] = 0.0
-        for step in T.serial(steps):
-            accumulate(x, total, X, row, step * unroll * threads + thread, unroll)
-        for u in T.serial(tail):
-            if (steps * unroll + u) * threads + thread < L:
-                accumulate(x, total, X, row, (steps * unroll + u) * threads + thread, 1)
-        total[0] = (total[0] + total[1]) + (total[2] + total[3])
+        state = (x, w, b, total, centre)
+        centre[0] = 0.0
+        if norm.centred:
+            _clear(total)
+            sweep(add_values, state, tensors, row, steps, thread)
+            _join(total)
+            sum_row(total, partial_mean, thread)
+            centre[0] = total[0] / as_float(L * count)
+        _clear(total)
+        sweep(add_squares, state, tensors, row, steps, thread)
+        _join(total)
         sum_row(total, partial, thread)
-        total[0] = T.rsqrt(total[0] / as_float(L * count) + eps)
-        for step in T.serial(steps):
-            scale(x, w, total, X, W, Y, row, step * unroll * threads + thread, unroll)
-        for u in T.serial(tail):
-            if (steps * unroll + u) * threads + thread < L:
-                scale(x, w, total, X, W, Y, row, (steps * unroll + u) * threads + thread, 1)
+        total[0] = T.rsqrt(total[0] / as_float(L * count) + norm.eps)
+        sweep(scale, state, tensors, row, steps, thread)
 
-    if weighted:
+    def matrix() -> Any:
+        return T.Tensor((M, L * count), dtype)
 
-        @T.prim_func
-        def rms_norm(
-            X: T.Tensor((M, L * count), dtype),
-            W: T.Tensor((L * count,), dtype),
-            Y: T.Tensor((M, L * count), dtype),
-        ):
-            with T.Kernel(M, threads=threads) as row:
-                normalise(X, W, Y, row)
+    def parameter(present: bool) -> Any:
+        return T.Tensor((L * count,), dtype) if present else matrix()
 
-    else:
+    @T.prim_func
+    def norm_streaming(
+        X: matrix(),
+        R: matrix(),
+        W: parameter(norm.weighted),
+        B: parameter(norm.biased),
+        Y: matrix(),
+        S: matrix(),
+    ):
+        with T.Kernel(M, threads=threads) as row:
+            normalise((X, R, W, B, Y, S), row)
 
-        @T.prim_func
-        def rms_norm(X: T.Tensor((M, L * count), dtype), Y: T.Tensor((M, L * count), dtype)):
-            with T.Kernel(M, threads=threads) as row:
-                normalise(X, None, Y, row)
-
-    return Program(rms_norm, GUARDED)
+    return Program(norm_streaming, GUARDED)

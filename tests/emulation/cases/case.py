@@ -24,6 +24,7 @@ class Case:
         expected: the result from the same arguments in float64, or a tuple of results.
         config: entries that differ from the default configuration.
         contains: what the generated source must hold.
+        writes: whether the first input is written.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Case:
     expected: Callable[..., Any]
     config: Mapping[str, Any] = field(default_factory=dict)
     contains: tuple[str, ...] = ()
+    writes: bool = False
 
     def __str__(self) -> str:
         return f"{self.kernel.__name__}-{self.name}"

@@ -1,4 +1,4 @@
-"""RMSNorm: every kind of row, weights present and absent, odd row counts."""
+"""Norms: every kind of row, weights present and absent, odd row counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.norm.kernels import RMSNormOnChipKernel, RMSNormStreamingKernel
-from tileops.norm.reference import rms_norm
+from tileops.norm.kernels import (
+    AddRMSNormOnChipKernel,
+    AddRMSNormStreamingKernel,
+    LayerNormOnChipKernel,
+    LayerNormStreamingKernel,
+    RMSNormOnChipKernel,
+    RMSNormStreamingKernel,
+)
+from tileops.norm.reference import layer_norm, rms_norm
 
 EPS = 1e-5
 
@@ -34,6 +41,33 @@ def _streamed(name, rows, n, dtype, weighted, vector, **more):
     return _case(RMSNormStreamingKernel, name, rows, n, dtype, weighted, constants, **more)
 
 
+def _layer(kernel, name, rows, n, dtype, weighted, biased, length, **more):
+    """LayerNorm of rows far from zero, whose variance a sum of squares would lose."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        x = (torch.randn(rows, n, generator=generator) + 8).to(dtype)
+        weight, bias = torch.randn(2, n, generator=generator).to(dtype)
+        return x, (weight if weighted else None), (bias if biased else None)
+
+    def expected(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        return layer_norm(x, weight, bias, normalized_shape=(n,), eps=EPS)
+
+    constants = (length, dtype, EPS, weighted, biased)
+    return Case(name, kernel, constants, inputs, expected, **more)
+
+
+def _added(kernel, name, rows, n, dtype, length, **more):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        x, residual = torch.randn(2, rows, n, generator=generator).to(dtype)
+        return x, residual, torch.randn(n, generator=generator).to(dtype)
+
+    def expected(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        total = (x + residual).to(dtype).double()
+        return rms_norm(total, weight, normalized_shape=(n,), eps=EPS), total
+
+    return Case(name, kernel, (length, dtype, EPS), inputs, expected, **more)
+
+
 WIDE = ("uint4", "store_global_128")
 
 CASES = (
@@ -52,4 +86,12 @@ CASES = (
     _streamed("no weight", 2, 16384, torch.float16, False, 8, contains=WIDE),
     _streamed("part of a step", 3, 5000, torch.float32, True, 4, contains=("store_global_128",)),
     _streamed("odd width", 2, 5001, torch.bfloat16, True, 1),
+    _layer(LayerNormOnChipKernel, "row of a block", 3, 4096, torch.float32, True, True, 4096),
+    _layer(LayerNormOnChipKernel, "ragged", 5, 1000, torch.float32, True, False, 1000),
+    _layer(LayerNormOnChipKernel, "no weight", 5, 64, torch.float32, False, True, 64),
+    _layer(LayerNormStreamingKernel, "part of a step", 2, 40000, torch.float32, True, True, 4),
+    _layer(LayerNormStreamingKernel, "odd width", 2, 4097, torch.float32, False, False, 1),
+    _added(AddRMSNormOnChipKernel, "row of a block", 3, 4096, torch.bfloat16, 4096),
+    _added(AddRMSNormOnChipKernel, "rows of a warp", 9, 200, torch.float16, 200),
+    _added(AddRMSNormStreamingKernel, "part of a step", 2, 33000, torch.bfloat16, 8),
 )

@@ -106,7 +106,7 @@ class Emulator:
         function = self._lowered.function
         if len(arguments) != len(function.params):
             raise ValueError(f"{len(arguments)} arguments for {len(function.params)} parameters")
-        copies = []
+        copies: dict[tuple[int, int], Guarded] = {}  # one for arguments that are the same memory
         for parameter, argument in zip(function.params, arguments, strict=True):
             if parameter not in function.buffer_map:
                 values[parameter.name] = argument
@@ -116,9 +116,11 @@ class Emulator:
                 raise ValueError(f"{buffer.name} has rank {len(buffer.shape)}")
             for extent, size in zip(buffer.shape, argument.shape, strict=True):
                 bind(extent, size, values)
-            copies.append(Guarded(argument))
-            values[buffer.name] = values[buffer.data.name] = copies[-1].address
-        return copies
+            memory = argument.data_ptr(), argument.nbytes
+            if memory not in copies:
+                copies[memory] = Guarded(argument)
+            values[buffer.name] = values[buffer.data.name] = copies[memory].address
+        return list(copies.values())
 
     def _launch(self, launch: Launch, values: dict[str, Any], schedule: Schedule) -> None:
         extents = {role: evaluate(value, values) for role, value in launch.extents.items()}

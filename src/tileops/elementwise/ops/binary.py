@@ -116,7 +116,7 @@ class PowFwdOp(BinaryOp):
 
     def forward(self, input: Tensor, exponent: Tensor) -> Tensor:
         """Raise each element of `input` to its power."""
-        return self.kernel_of("binary", input)(input, exponent)
+        return self.apply("binary", input, input, exponent)
 
 
 class LerpFwdOp(BinaryOp):
@@ -134,7 +134,7 @@ class LerpFwdOp(BinaryOp):
 
     def forward(self, input: Tensor, end: Tensor) -> Tensor:
         """Interpolate between `input` and `end`."""
-        return self.kernel_of("binary", input)(input, end)
+        return self.apply("binary", input, input, end)
 
 
 class EqFwdOp(RelationOp):
@@ -213,7 +213,7 @@ class MaskedFillFwdOp(TernaryOp):
 
     def forward(self, input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         """Fill `input` where `mask` is true."""
-        return self.kernel_of("ternary", input)(mask, value, input)
+        return self.apply("ternary", input, mask, value, input)
 
 
 class MaskedFillScalarFwdOp(BinaryOp):
@@ -231,7 +231,7 @@ class MaskedFillScalarFwdOp(BinaryOp):
 
     def forward(self, input: Tensor, mask: Tensor) -> Tensor:
         """Fill `input` where `mask` is true."""
-        return self.kernel_of("binary", input)(input, mask)
+        return self.apply("binary", input, input, mask)
 
 
 class PreluFwdOp(BinaryOp):
@@ -246,4 +246,4 @@ class PreluFwdOp(BinaryOp):
         """Apply the slopes."""
         if weight.numel() > 1:
             weight = weight.reshape(-1, *[1] * (input.dim() - 2))
-        return self.kernel_of("binary", input)(input, weight)
+        return self.apply("binary", input, input, weight)

@@ -10,7 +10,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from tileops._core.op import Op
-from tileops.elementwise.kernels import GatedCall, GatedFwdInterface, GatedPortableKernel
+from tileops.elementwise.kernels import (
+    GatedCall,
+    GatedFwdInterface,
+    GatedPortableKernel,
+    GatedTileKernel,
+)
 
 __all__ = [
     "SiluAndMulFwdOp",
@@ -22,7 +27,7 @@ __all__ = [
 class _GatedOp(Op):
     """`function(x[:, :N]) * x[:, N:]`."""
 
-    kernel_types = {"portable": GatedPortableKernel}
+    kernel_types = {"tile": GatedTileKernel, "portable": GatedPortableKernel}
     interfaces = {"gated": GatedFwdInterface}
     function: ClassVar[str]
 

@@ -19,7 +19,7 @@ class WhereFwdOp(TernaryOp):
 
     def forward(self, condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
         """Choose between `input` and `other` for each element."""
-        return self.kernel_of("ternary", input)(condition, input, other)
+        return self.apply("ternary", input, condition, input, other)
 
 
 class LerpTensorFwdOp(TernaryOp):
@@ -32,4 +32,4 @@ class LerpTensorFwdOp(TernaryOp):
 
     def forward(self, input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
         """Interpolate between `input` and `end`."""
-        return self.kernel_of("ternary", input)(input, end, weight)
+        return self.apply("ternary", input, input, end, weight)

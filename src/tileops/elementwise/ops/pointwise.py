@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,26 +12,32 @@ from tileops.elementwise.kernels import (
     BinaryFwdInterface,
     PointwiseCall,
     PointwisePortableKernel,
+    PointwiseTileKernel,
     TernaryFwdInterface,
     UnaryFwdInterface,
 )
+from tileops.elementwise.layout import arrange
 
 
 class PointwiseOp(Op):
     """Applies `function` with the attributes named in `settings` to broadcast operands."""
 
-    kernel_types = {"portable": PointwisePortableKernel}
+    kernel_types = {"tile": PointwiseTileKernel, "portable": PointwisePortableKernel}
     function: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ()
 
-    def kernel_of(self, interface: str, data: Tensor, *, inplace: bool = False) -> Any:
-        """The kernel for operands of `data`'s dtype and device."""
+    def apply(
+        self, interface: str, data: Tensor, *operands: Tensor | None, inplace: bool = False
+    ) -> Tensor:
+        """The function of `operands`, whose element type is that of `data`."""
         settings = tuple((name, getattr(self, name)) for name in self.settings)
         out_dtype = self.result_dtype(data.dtype)
+        layout = arrange(operands, out_dtype.itemsize).layout if data.is_cuda else None
         call = PointwiseCall(
-            self.function, data.dtype, out_dtype, settings, inplace, device=data.device
+            self.function, data.dtype, out_dtype, settings, inplace, layout, device=data.device
         )
-        return self.kernel_for(interface, call)
+        result: Tensor = self.kernel_for(interface, call)(*operands)
+        return result
 
     def result_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Element type of the result for operands of `dtype`."""
@@ -45,7 +51,7 @@ class UnaryOp(PointwiseOp):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the function to each element of `input`."""
-        return self.kernel_of("unary", input)(input)
+        return self.apply("unary", input, input)
 
 
 class PredicateOp(UnaryOp):
@@ -67,7 +73,7 @@ class InplaceUnaryOp(UnaryOp):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply the function to each element of `input`."""
-        return self.kernel_of("unary", input, inplace=self.inplace)(input)
+        return self.apply("unary", input, input, inplace=self.inplace)
 
 
 class BinaryOp(PointwiseOp):
@@ -77,7 +83,7 @@ class BinaryOp(PointwiseOp):
 
     def forward(self, input: Tensor, other: Tensor) -> Tensor:
         """Apply the function to each pair of elements."""
-        return self.kernel_of("binary", input)(input, other)
+        return self.apply("binary", input, input, other)
 
 
 class RelationOp(BinaryOp):

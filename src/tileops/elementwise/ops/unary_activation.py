@@ -164,7 +164,7 @@ class ClampTensorFwdOp(TernaryOp):
         self, input: Tensor, min: Tensor | None = None, max: Tensor | None = None
     ) -> Tensor:
         """Clamp each element of `input`."""
-        return self.kernel_of("ternary", input)(input, min, max)
+        return self.apply("ternary", input, input, min, max)
 
 
 class ClampScalarFwdOp(UnaryOp):

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -63,14 +63,15 @@ def _vector(n: int, dtype: torch.dtype) -> int:
     return math.gcd(BOUNDARY // dtype.itemsize, n)
 
 
-class RMSNormOnChipKernel(Kernel, RMSNormFwdInterface):
-    """RMSNorm with each row held in registers: the matrix is read once and written once.
+class _OnChipKernel(Kernel):
+    """Normalisation with each row held in registers: every matrix is read or written once.
 
     Args:
         n: elements of a row.
         dtype: element type.
-        eps: added to the mean of squares.
-        has_weight: whether a weight is applied.
+        eps: added to the variance or mean of squares.
+        has_weight: whether there is a weight.
+        has_bias: whether there is a bias.
     """
 
     supported_archs = frozenset({_HOPPER})
@@ -78,24 +79,34 @@ class RMSNormOnChipKernel(Kernel, RMSNormFwdInterface):
 
     LONGEST_ROW = 1 << 15
     """Elements of the longest row that the registers of a block hold."""
+    centred: ClassVar[bool] = False
+    added: ClassVar[bool] = False
     _HELD = 64  # elements a thread holds at most
     _LANES = (128, 256, 512)  # threads of a row that are worth trying
 
-    def __init__(self, n: int, dtype: torch.dtype, eps: float, has_weight: bool) -> None:
+    def __init__(
+        self,
+        n: int,
+        dtype: torch.dtype,
+        eps: float,
+        has_weight: bool = True,
+        has_bias: bool = False,
+    ) -> None:
         super().__init__()
-        self.n, self.dtype, self.eps, self.has_weight = n, dtype, eps, has_weight
+        self.n, self.dtype, self.eps = n, dtype, eps
+        self.has_weight, self.has_bias = has_weight, has_bias
 
     @classmethod
-    def refusal(cls, call: RMSNormCall) -> str | None:
+    def refusal(cls, call: Any) -> str | None:
         """Refuses rows that do not fit."""
         if call.n > cls.LONGEST_ROW:
             return f"holds rows of at most {cls.LONGEST_ROW} elements in registers, not {call.n}"
         return super().refusal(call)
 
     @classmethod
-    def entry_for(cls, call: RMSNormCall) -> tuple[Hashable, Callable[[], RMSNormOnChipKernel]]:
+    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
         """One build for each kind of row; the number of rows is none of it."""
-        constants = (call.n, call.dtype, call.eps, call.has_weight)
+        constants = (call.n, *_kind(call))
         return constants, lambda: cls(*constants)
 
     @property
@@ -120,67 +131,106 @@ class RMSNormOnChipKernel(Kernel, RMSNormFwdInterface):
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        from tileops.norm.programs import build_rms_norm_on_chip
+        from tileops.norm.programs import build_norm_on_chip
 
-        name = str(self.dtype).removeprefix("torch.")
-        program = build_rms_norm_on_chip(self.n, name, self.eps, weighted=self.has_weight, **config)
-        return program.compile(_HOPPER)
-
-    def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        """Normalise every row."""
-        return _normalised(self.program(), x, weight)
+        return build_norm_on_chip(_norm_of(self), self.n, **config).compile(_HOPPER)
 
 
-class RMSNormStreamingKernel(Kernel, RMSNormFwdInterface):
-    """RMSNorm of rows of any length: each is read twice, mostly from the L2 cache the second time.
+class _StreamingKernel(Kernel):
+    """Normalisation of rows of any length: later reads of a row mostly hit the caches.
 
     Args:
         vector: elements of one access, a divisor of the rows' length.
         dtype: element type.
-        eps: added to the mean of squares.
-        has_weight: whether a weight is applied.
+        eps: added to the variance or mean of squares.
+        has_weight: whether there is a weight.
+        has_bias: whether there is a bias.
     """
 
     supported_archs = frozenset({_HOPPER})
+    centred: ClassVar[bool] = False
+    added: ClassVar[bool] = False
 
-    def __init__(self, vector: int, dtype: torch.dtype, eps: float, has_weight: bool) -> None:
+    def __init__(
+        self,
+        vector: int,
+        dtype: torch.dtype,
+        eps: float,
+        has_weight: bool = True,
+        has_bias: bool = False,
+    ) -> None:
         super().__init__()
-        self.vector, self.dtype, self.eps, self.has_weight = vector, dtype, eps, has_weight
+        self.vector, self.dtype, self.eps = vector, dtype, eps
+        self.has_weight, self.has_bias = has_weight, has_bias
 
     @classmethod
-    def entry_for(cls, call: RMSNormCall) -> tuple[Hashable, Callable[[], RMSNormStreamingKernel]]:
+    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
         """One build for all lengths that allow the same accesses."""
-        constants = (_vector(call.n, call.dtype), call.dtype, call.eps, call.has_weight)
+        constants = (_vector(call.n, call.dtype), *_kind(call))
         return constants, lambda: cls(*constants)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Enough bytes in flight to hide the latency of memory."""
-        return {"threads": 512, "unroll": 4}
+        return {"threads": 1024, "unroll": 4}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        from tileops.norm.programs import build_rms_norm_streaming
+        from tileops.norm.programs import build_norm_streaming
 
-        name = str(self.dtype).removeprefix("torch.")
-        program = build_rms_norm_streaming(
-            name, self.eps, weighted=self.has_weight, count=self.vector, **config
-        )
-        return program.compile(_HOPPER)
+        return build_norm_streaming(_norm_of(self), count=self.vector, **config).compile(_HOPPER)
+
+
+def _kind(call: Any) -> tuple[Any, ...]:
+    """The constants of a call besides the length of its rows."""
+    bias = (call.has_bias,) if isinstance(call, LayerNormCall) else ()
+    return (call.dtype, call.eps, call.has_weight, *bias)
+
+
+def _norm_of(kernel: _OnChipKernel | _StreamingKernel) -> Any:
+    """What a kernel's program computes."""
+    from tileops.norm.programs import Norm
+
+    return Norm(
+        str(kernel.dtype).removeprefix("torch."),
+        kernel.eps,
+        kernel.centred,
+        kernel.has_weight,
+        kernel.has_bias,
+        kernel.added,
+    )
+
+
+def _launch(
+    program: Callable[..., None],
+    x: Tensor,
+    residual: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The normalised rows and the sum; matrices of the call stand in for what is absent."""
+    x = aligned(x)
+    output = torch.empty_like(x)
+    total = output if residual is None else torch.empty_like(x)
+    given = (x if item is None else aligned(item) for item in (residual, weight, bias))
+    program(x, *given, output, total)
+    return output, total
+
+
+class RMSNormOnChipKernel(_OnChipKernel, RMSNormFwdInterface):
+    """RMSNorm with each row held in registers."""
 
     def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
         """Normalise every row."""
-        return _normalised(self.program(), x, weight)
+        return _launch(self.program(), x, weight=weight)[0]
 
 
-def _normalised(program: Callable[..., None], x: Tensor, weight: Tensor | None) -> Tensor:
-    """Launch a program on the tensors of a call."""
-    output = torch.empty_like(x)
-    if weight is None:
-        program(aligned(x), output)
-    else:
-        program(aligned(x), aligned(weight), output)
-    return output
+class RMSNormStreamingKernel(_StreamingKernel, RMSNormFwdInterface):
+    """RMSNorm of rows of any length."""
+
+    def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        return _launch(self.program(), x, weight=weight)[0]
 
 
 class AddRMSNormFwdInterface(KernelInterface):
@@ -210,6 +260,26 @@ class AddRMSNormPortableKernel(PortableKernel[RMSNormCall], AddRMSNormFwdInterfa
         """Add and normalise every row."""
         residual_out = torch.add(x, residual)
         return F.rms_norm(residual_out, (self.call.n,), weight, self.call.eps), residual_out
+
+
+class AddRMSNormOnChipKernel(_OnChipKernel, AddRMSNormFwdInterface):
+    """Sum and RMSNorm with each row held in registers."""
+
+    added = True
+
+    def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Add and normalise every row."""
+        return _launch(self.program(), x, residual, weight)
+
+
+class AddRMSNormStreamingKernel(_StreamingKernel, AddRMSNormFwdInterface):
+    """Sum and RMSNorm of rows of any length."""
+
+    added = True
+
+    def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Add and normalise every row."""
+        return _launch(self.program(), x, residual, weight)
 
 
 @dataclass(frozen=True)
@@ -325,3 +395,23 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
         normed = F.layer_norm(x.float(), (self.call.n,), eps=self.call.eps)
         normed.mul_(scale).add_(shift)
         return (normed if gate is None else normed.mul_(gate)).to(x.dtype)
+
+
+class LayerNormOnChipKernel(_OnChipKernel, LayerNormFwdInterface):
+    """LayerNorm with each row held in registers."""
+
+    centred = True
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        return _launch(self.program(), x, None, weight, bias)[0]
+
+
+class LayerNormStreamingKernel(_StreamingKernel, LayerNormFwdInterface):
+    """LayerNorm of rows of any length."""
+
+    centred = True
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        return _launch(self.program(), x, None, weight, bias)[0]

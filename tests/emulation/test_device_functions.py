@@ -47,9 +47,8 @@ def chosen(integers: bool):
     names = sorted(set(kernels.FUNCTIONS) - {"masked_fill", "prelu", "where"})
     listed = [(name, SETTINGS.get(name, {})) for name in names] + list(MORE)
     for name, settings in listed:
-        if integers and name in INTEGERS and settings.get("decimals", 0) == 0:
-            yield name, settings
-        elif not integers and not name.startswith("bitwise"):
+        whole = name in INTEGERS and settings.get("decimals", 0) == 0
+        if whole if integers else not name.startswith("bitwise"):
             yield name, settings
 
 
@@ -78,7 +77,9 @@ def program(elements, dtype: str) -> Program:
             a[0] = A[i]
             b[0] = B[i]
             for k in tuple(range(len(elements))):
-                Y[k, i] = T.cast(elements[k].value(*(a[0], b[0])[: len(elements[k].stored)]), "float32")
+                Y[k, i] = T.cast(
+                    elements[k].value(*(a[0], b[0])[: len(elements[k].stored)]), "float32"
+                )
 
     return Program(functions, GUARDED)
 

@@ -49,10 +49,10 @@ def test_kernel_gives_the_references_result(
                 msg=partial("{}: {}".format, schedule),
             )
     for before, after in zip(kept, inputs, strict=True):
-        assert before is None or torch.equal(before, after), "an input was written"
-    (lowered,) = hopper.lowered
+        if before is not None:
+            torch.testing.assert_close(after, before, rtol=0, atol=0, equal_nan=True)
     for needed in case.contains:
-        assert needed in lowered.source
+        assert all(needed in lowered.source for lowered in hopper.lowered)
 
 
 def _several(results: Any) -> tuple[torch.Tensor, ...]:

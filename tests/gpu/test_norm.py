@@ -1,11 +1,11 @@
-"""RMSNorm on the device: accuracy, odd extents, views, memory beyond 2³¹ elements, builds."""
+"""Norms of rows on the device: accuracy, odd extents, views, memory beyond 2³¹ elements, builds."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tileops.norm import RMSNormFwdOp, reference
+from tileops.norm import FusedAddRMSNormFwdOp, LayerNormFwdOp, RMSNormFwdOp, reference
 from tileops.norm.kernels import RMSNormOnChipKernel
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
@@ -116,3 +116,29 @@ def test_tuning_changes_no_result(draw, monkeypatch, tmp_path):
     assert isinstance(kernel, RMSNormOnChipKernel)
     assert kernel.config in kernel.autotune_configs
     check(op, x, weight)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 64, 1001, 4096, 16384, 40000])
+def test_layer_norm_is_accurate(draw, serving, n, dtype):
+    op = LayerNormFwdOp([n], 1e-5)
+    weight, bias = draw(n, dtype=dtype), draw(n, dtype=dtype)
+    x = draw(37, n, dtype=dtype) + 8  # a sum of squares would lose the variance
+    for affine in ((weight, bias), (weight, None), (None, bias), (None, None)):
+        wide = [None if item is None else item.double() for item in affine]
+        expected = reference.layer_norm(x.double(), *wide, normalized_shape=[n], eps=1e-5)
+        tolerance = {"rtol": TOLERANCE[dtype]["rtol"], "atol": 1e-4}
+        torch.testing.assert_close(op(x, *affine).double(), expected, **tolerance)
+    assert serving(op, "layer_norm") <= {"LayerNormOnChipKernel", "LayerNormStreamingKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 200, 1001, 4096, 8192, 16384, 40000])
+def test_sum_and_norm_are_accurate(draw, serving, n, dtype):
+    op = FusedAddRMSNormFwdOp(1e-6)
+    x, residual, weight = draw(37, n, dtype=dtype), draw(37, n, dtype=dtype), draw(n, dtype=dtype)
+    output, total = op(x, residual, weight)
+    assert torch.equal(total, x + residual)
+    expected = reference.rms_norm(total.double(), weight.double(), normalized_shape=[n], eps=1e-6)
+    torch.testing.assert_close(output.double(), expected, **TOLERANCE[dtype])
+    assert serving(op, "add_rms_norm") <= {"AddRMSNormOnChipKernel", "AddRMSNormStreamingKernel"}

@@ -394,7 +394,9 @@ class GatedTileKernel(Kernel, GatedFwdInterface):
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
         """Smaller blocks, more accesses a thread."""
-        return [{"threads": threads, "unroll": unroll} for threads in (256, 128) for unroll in (1, 2)]
+        return [
+            {"threads": threads, "unroll": unroll} for threads in (256, 128) for unroll in (1, 2)
+        ]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

@@ -131,9 +131,7 @@ def _strides_in(shape: tuple[int, ...], kind: Kind) -> list[int]:
     ]
 
 
-def _merged(
-    shape: tuple[int, ...], strides: list[list[int]]
-) -> tuple[list[int], list[list[int]]]:
+def _merged(shape: tuple[int, ...], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
     """Axes without those of length 1, neighbours joined where every operand runs through them."""
     extents: list[int] = []
     kept: list[list[int]] = [[] for _ in strides]

@@ -7,15 +7,21 @@ holds.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
+from tileops.reduction.layout import RowLayout
+
+_HOPPER = 90
+_BLOCKS = 1056  # among which few long rows are divided: eight for each multiprocessor
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class ReductionCall(CallSpec):
         ord: order of the norm: 1, 2 or infinity; None for other functions.
         correction: subtracted from the number of elements in the divisor of a variance or
             standard deviation, None for 1.
+        layout: how the reduced elements lie, on an accelerator; None where no program serves them.
     """
 
     function: str
@@ -43,6 +50,7 @@ class ReductionCall(CallSpec):
     out_dtype: torch.dtype
     ord: float | None = None
     correction: float | None = None
+    layout: RowLayout | None = None
 
 
 class ReductionFwdInterface(KernelInterface):
@@ -197,15 +205,216 @@ FUNCTIONS: Mapping[str, Callable[[Tensor, ReductionCall], Tensor]] = {
 """Torch's version of each function, by the name that call specs use."""
 
 
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class _RowKernel(Kernel):
+    """A reduction of rows that lie one after another.
+
+    Args:
+        function: name of the function, with the order of a norm.
+        dtype: element type of the input.
+        out_dtype: element type of the result.
+        layout: how the program walks the rows.
+        axes: the reduced axes.
+        keepdim: whether they stay with length 1.
+        correction: subtracted from the divisor of a variance.
+    """
+
+    supported_archs = frozenset({_HOPPER})
+    functions: ClassVar[frozenset[str]]
+
+    def __init__(
+        self,
+        function: str,
+        dtype: torch.dtype,
+        out_dtype: torch.dtype,
+        layout: RowLayout,
+        axes: tuple[int, ...] = (1,),
+        keepdim: bool = False,
+        correction: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.function, self.dtype, self.out_dtype = function, dtype, out_dtype
+        self.layout, self.axes, self.keepdim = layout, axes, keepdim
+        self.correction = 1.0 if correction is None else correction
+
+    @classmethod
+    def refusal(cls, call: ReductionCall) -> str | None:
+        """Refuses other functions and axes, and inputs that are rounded before they are reduced."""
+        if function_of(call) not in cls.functions:
+            return f"does not compute {function_of(call)}"
+        if call.layout is None:
+            return "reduces innermost axes of known, positive length"
+        if call.dtype.is_complex:
+            return "reduces no complex numbers"
+        rounds = call.out_dtype.is_floating_point and call.out_dtype is not torch.float32
+        if rounds and call.dtype is not call.out_dtype:
+            return f"does not round {call.dtype} to {call.out_dtype} first"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: ReductionCall) -> tuple[Hashable, Callable[[], Any]]:
+        """One build for all row counts, and for all row lengths of a layout."""
+        assert call.layout is not None
+        constants = (
+            function_of(call),
+            call.dtype,
+            call.out_dtype,
+            call.layout,
+            call.axes,
+            call.keepdim,
+            call.correction,
+        )
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Short rows share a block."""
+        return {"rows": max(1, 128 // self.layout.lanes), "unroll": 4}
+
+    def walk(self, config: Mapping[str, Any]) -> Any:
+        """How the program walks the rows."""
+        from tileops.reduction.programs import Rows
+
+        layout = self.layout
+        name = _name(self.dtype)
+        return Rows(name, layout.vector, layout.ragged, layout.lanes, **config)
+
+    def elements(self, x: Tensor) -> tuple[Tensor, int, int]:
+        """The elements as one axis, truths as bytes; the rows; their length."""
+        length = prod(x.shape[axis] for axis in self.axes)
+        line = aligned(x.contiguous()).view(-1)
+        if x.dtype is torch.bool:
+            line = line.view(torch.uint8)
+        return line, x.numel() // length, length
+
+    def result(self, x: Tensor) -> Tensor:
+        """A new result for the input `x`."""
+        kept = [
+            1 if axis in self.axes else extent
+            for axis, extent in enumerate(x.shape)
+            if self.keepdim or axis not in self.axes
+        ]
+        return torch.empty(kept, dtype=self.out_dtype, device=x.device)
+
+
+def _stored(result: Tensor) -> Tensor:
+    """A result as the program stores it: one axis, truths as bytes."""
+    line = result.view(-1)
+    return line.view(torch.uint8) if result.dtype is torch.bool else line
+
+
+def function_of(call: ReductionCall) -> str:
+    """Name of the function, with the order of a norm."""
+    if call.function != "norm":
+        return call.function
+    return f"norm {2 if call.ord is None else call.ord:g}"
+
+
+class RowReductionKernel(_RowKernel, ReductionFwdInterface):
+    """A fold of each row, read once; blocks that share a row leave the rest to a second launch."""
+
+    functions = frozenset(
+        {
+            "sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "norm 1", "norm 2",
+            "norm inf", "any", "all", "count_nonzero", "logsumexp",
+        }
+    )  # fmt: skip
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program, or the two that share the work of long rows."""
+        from tileops.reduction import programs
+
+        fold, result = programs.FOLDS[self.function], _name(self.out_dtype)
+        walk = self.walk(config)
+        if not self.layout.parts:
+            return programs.build_row_fold(fold, walk, result).compile(_HOPPER)
+        fill = programs.build_row_parts(fold, walk).compile(_HOPPER)
+        merge = programs.build_merge(fold, result, lanes=128).compile(_HOPPER)
+        types = [getattr(torch, name) for name in fold.types]
+
+        def launch(line: Tensor, output: Tensor, length: int) -> None:
+            rows = output.numel()
+            parts = max(1, min(-(-_BLOCKS // rows), length // (1 << 13)))
+            states = [line.new_empty(rows * parts, dtype=kind) for kind in types]
+            fill(line, states[0], states[-1], length, parts)
+            merge(states[0], states[-1], output, length, parts)
+
+        return launch
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Reduce over the axes of the call spec."""
+        line, _, length = self.elements(x)
+        output = self.result(x)
+        self.program()(line, _stored(output), length)
+        return output
+
+
+class RowSpreadKernel(_RowKernel, ReductionFwdInterface):
+    """Variance or standard deviation of each row, read once from memory and again from caches."""
+
+    functions = frozenset({"var", "std"})
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        return _spread_program(self, config, with_mean=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Reduce over the axes of the call spec."""
+        line, _, length = self.elements(x)
+        output = self.result(x)
+        self.program()(line, output.view(-1), output.view(-1), length)
+        return output
+
+
+class RowVarMeanKernel(_RowKernel, VarMeanFwdInterface):
+    """Variance and mean of each row, read once from memory and again from caches."""
+
+    functions = frozenset({"var_mean"})
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        return _spread_program(self, config, with_mean=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Reduce over the axes of the call spec."""
+        line, _, length = self.elements(x)
+        variance, mean = self.result(x), self.result(x)
+        self.program()(line, variance.view(-1), mean.view(-1), length)
+        return variance, mean
+
+
+def _spread_program(
+    kernel: _RowKernel, config: Mapping[str, Any], *, with_mean: bool
+) -> Callable[..., None]:
+    from tileops.reduction.programs import Spread, build_row_spread
+
+    root, result = kernel.function == "std", _name(kernel.out_dtype)
+    spread = Spread(root, kernel.correction, with_mean, result)
+    return build_row_spread(spread, kernel.walk(config)).compile(_HOPPER)
+
+
 @dataclass(frozen=True)
 class SoftmaxCall(CallSpec):
-    """Softmax, or its logarithm, along one axis; the input is cast to `out_dtype` first."""
+    """Softmax, or its logarithm, along one axis; the input is cast to `out_dtype` first.
+
+    Args:
+        rank: number of axes of the input.
+        axis: the axis, non-negative.
+        dtype: element type of the input.
+        out_dtype: element type of the result.
+        log: whether the logarithm is meant.
+        n: length of the axis where it is the innermost, on an accelerator; else None.
+    """
 
     rank: int
     axis: int
     dtype: torch.dtype
     out_dtype: torch.dtype
     log: bool = False
+    n: int | None = None
 
 
 class SoftmaxFwdInterface(KernelInterface):
@@ -233,6 +442,124 @@ class SoftmaxPortableKernel(PortableKernel[SoftmaxCall], SoftmaxFwdInterface):
         """Normalise along the axis of the call spec."""
         function = F.log_softmax if self.call.log else F.softmax
         return function(x, self.call.axis, dtype=self.call.out_dtype).contiguous()
+
+
+class _SoftmaxKernel(Kernel, SoftmaxFwdInterface):
+    """Softmax along the innermost axis."""
+
+    supported_archs = frozenset({_HOPPER})
+
+    @classmethod
+    def refusal(cls, call: SoftmaxCall) -> str | None:
+        """Refuses other axes, and inputs that are rounded before they are normalised."""
+        if not call.n:
+            return "normalises along an innermost axis of known, positive length"
+        if call.out_dtype is not torch.float32 and call.dtype is not call.out_dtype:
+            return f"does not round {call.dtype} to {call.out_dtype} first"
+        return super().refusal(call)
+
+
+def _softmax_vector(call: SoftmaxCall) -> int:
+    """Elements of the widest access that divides a row of input and result."""
+    assert call.n is not None
+    return gcd(BOUNDARY // max(call.dtype.itemsize, call.out_dtype.itemsize), call.n)
+
+
+class SoftmaxOnChipKernel(_SoftmaxKernel):
+    """Softmax with each row held in registers: one read, one write.
+
+    Args:
+        n: elements of a row.
+        dtype: element type of the input.
+        out_dtype: element type of the result.
+        log: whether the logarithm is meant.
+    """
+
+    preferred_over = frozenset({"streaming"})
+
+    LONGEST_ROW = 1 << 14
+    """Elements of the longest row that the registers of a block hold."""
+
+    def __init__(self, n: int, dtype: torch.dtype, out_dtype: torch.dtype, log: bool) -> None:
+        super().__init__()
+        self.n, self.dtype, self.out_dtype, self.log = n, dtype, out_dtype, log
+
+    @classmethod
+    def refusal(cls, call: SoftmaxCall) -> str | None:
+        """Refuses rows that do not fit."""
+        if call.n is not None and call.n > cls.LONGEST_ROW:
+            return f"holds rows of at most {cls.LONGEST_ROW} elements in registers, not {call.n}"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: SoftmaxCall) -> tuple[Hashable, Callable[[], SoftmaxOnChipKernel]]:
+        """One build for each length of rows; their number is none of it."""
+        assert call.n is not None
+        constants = (call.n, call.dtype, call.out_dtype, call.log)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """At most 32 elements a thread, and blocks of at least four warps."""
+        lanes = 32
+        while lanes < 512 and self.n > lanes * 32:
+            lanes *= 2
+        return {"lanes": lanes, "rows": max(1, 128 // lanes)}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.reduction.programs import build_softmax_on_chip
+
+        names = _name(self.dtype), _name(self.out_dtype)
+        return build_softmax_on_chip(self.n, *names, log=self.log, **config).compile(_HOPPER)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise every row."""
+        rows = aligned(x.contiguous()).view(-1, self.n)
+        output = torch.empty(x.shape, dtype=self.out_dtype, device=x.device)
+        self.program()(rows, output.view(-1, self.n))
+        return output
+
+
+class SoftmaxStreamingKernel(_SoftmaxKernel):
+    """Softmax of rows of any length: the second read of a row mostly hits the L2 cache.
+
+    Args:
+        vector: elements of one access, a divisor of the rows' length.
+        dtype: element type of the input.
+        out_dtype: element type of the result.
+        log: whether the logarithm is meant.
+    """
+
+    def __init__(self, vector: int, dtype: torch.dtype, out_dtype: torch.dtype, log: bool) -> None:
+        super().__init__()
+        self.vector, self.dtype, self.out_dtype, self.log = vector, dtype, out_dtype, log
+
+    @classmethod
+    def entry_for(cls, call: SoftmaxCall) -> tuple[Hashable, Callable[[], SoftmaxStreamingKernel]]:
+        """One build for all lengths that allow the same accesses."""
+        constants = (_softmax_vector(call), call.dtype, call.out_dtype, call.log)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Enough bytes in flight to hide the latency of memory."""
+        return {"threads": 1024, "unroll": 2}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.reduction.programs import build_softmax_streaming
+
+        names = _name(self.dtype), _name(self.out_dtype)
+        program = build_softmax_streaming(*names, log=self.log, vector=self.vector, **config)
+        return program.compile(_HOPPER)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise every row."""
+        line = aligned(x.contiguous()).view(-1)
+        output = torch.empty(x.shape, dtype=self.out_dtype, device=x.device)
+        self.program()(line, output.view(-1, x.shape[-1]))
+        return output
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,21 @@ from tileops.reduction.kernels import (
     ReductionCall,
     ReductionFwdInterface,
     ReductionPortableKernel,
+    RowReductionKernel,
+    RowSpreadKernel,
+    RowVarMeanKernel,
     ScanCall,
     ScanFwdInterface,
     ScanPortableKernel,
     SoftmaxCall,
     SoftmaxFwdInterface,
+    SoftmaxOnChipKernel,
     SoftmaxPortableKernel,
+    SoftmaxStreamingKernel,
     VarMeanFwdInterface,
     VarMeanPortableKernel,
 )
+from tileops.reduction.layout import row_layout
 
 __all__ = [
     "SoftmaxFwdOp",
@@ -63,7 +69,11 @@ def _normalised(dim: Axes, rank: int) -> tuple[int, ...]:
 class _ReductionOp(Op):
     """Reduces with `function` over the axes `dim`; no axis means all of them."""
 
-    kernel_types = {"portable": ReductionPortableKernel}
+    kernel_types = {
+        "rows": RowReductionKernel,
+        "spread": RowSpreadKernel,
+        "portable": ReductionPortableKernel,
+    }
     interfaces = {"reduction": ReductionFwdInterface}
     function: ClassVar[str]
     result: ClassVar[torch.dtype | None] = None
@@ -86,15 +96,17 @@ class _ReductionOp(Op):
     def _call(self, x: Tensor) -> ReductionCall:
         """The call spec."""
         out_dtype = self.result or self.dtype or x.dtype
+        axes = self._axes(x.dim())
         return ReductionCall(
             self.function,
             x.dim(),
-            self._axes(x.dim()),
+            axes,
             self.keepdim,
             x.dtype,
             out_dtype,
             self.ord,
             self.correction,
+            row_layout(x, axes) if x.is_cuda else None,
             device=x.device,
         )
 
@@ -243,7 +255,7 @@ class StdFwdOp(_SpreadOp):
 class VarMeanFwdOp(_SpreadOp):
     """Variance and mean over axes: returns `(var, mean)`. Source: `torch.var_mean`."""
 
-    kernel_types = {"portable": VarMeanPortableKernel}
+    kernel_types = {"rows": RowVarMeanKernel, "portable": VarMeanPortableKernel}
     interfaces = {"var_mean": VarMeanFwdInterface}
     function = "var_mean"
 
@@ -304,7 +316,11 @@ class _SoftmaxOp(Op):
     """Softmax or its logarithm along an axis."""
 
     log: ClassVar[bool] = False
-    kernel_types = {"portable": SoftmaxPortableKernel}
+    kernel_types = {
+        "on_chip": SoftmaxOnChipKernel,
+        "streaming": SoftmaxStreamingKernel,
+        "portable": SoftmaxPortableKernel,
+    }
     interfaces = {"softmax": SoftmaxFwdInterface}
 
     def __init__(
@@ -323,7 +339,8 @@ class _SoftmaxOp(Op):
         rank = x.dim()
         dim = self.dim if self.dim is not None else 0 if rank in (0, 1, 3) else 1
         axis, out_dtype = dim % max(rank, 1), self.dtype or x.dtype
-        call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, device=x.device)
+        n = x.shape[axis] if x.is_cuda and rank and axis == rank - 1 else None
+        call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, n, device=x.device)
         return self.kernel_for("softmax", call)(x)
 
 

@@ -14,8 +14,8 @@ import tilelang.language as T
 from tvm import tirx
 
 from tileops._programs.program import FAST, GUARDED, Program
-from tileops._programs.vectors import F32, as_float, item_bytes, store_vector
-from tileops.elementwise.device_functions import FAST_IN_HALF, FUNCTIONS, HALF_FUNCTIONS
+from tileops._programs.vectors import F32, as_float, store_vector
+from tileops.elementwise.programs.functions import FAST_IN_HALF, FUNCTIONS, HALF_FUNCTIONS
 
 _HALVES = ("float16", "bfloat16")
 _I32 = "int32"

@@ -2,7 +2,7 @@
 
 A function takes its operands in the type it computes in (float32 for floats, int32 or int64 for
 integers and truths) and its settings by keyword, and returns a value of that type or a truth. Not
-for memory access, which `programs.py` arranges.
+for memory access, which `pointwise.py` arranges.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def _is_nan(x: Any) -> Any:
 
 
 def _is_inf(x: Any) -> Any:
-    return _equal(T.abs(x), _like(math.inf, x)) if x.dtype == "float32" else tirx.const(False, "bool")
+    return (
+        _equal(T.abs(x), _like(math.inf, x)) if x.dtype == "float32" else tirx.const(False, "bool")
+    )
 
 
 def _maximum(x: Any, y: Any) -> Any:
@@ -89,7 +91,9 @@ def _floor_div(x: Any, y: Any) -> Any:
     """The true quotient towards -inf, from the exact remainder."""
     rest = kept(_libm("fmodf", x, y))
     whole = kept((x - rest) / y)
-    whole = kept(_choose(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)), whole - 1.0, whole))
+    whole = kept(
+        _choose(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)), whole - 1.0, whole)
+    )
     down = kept(_libm("floorf", whole))
     down = _choose(whole - down > 0.5, down + 1.0, down)
     down = _choose(_equal(whole, 0.0), _libm("copysignf", 0.0, x / y), down)
@@ -105,9 +109,7 @@ def _lerp(x: Any, end: Any, weight: Any) -> Any:
     """Exact at both ends: the formula changes in the middle."""
     if isinstance(weight, int | float):
         weight = _like(weight, x)
-    return _choose(
-        T.abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)
-    )
+    return _choose(T.abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight))
 
 
 def _sign(x: Any) -> Any:
@@ -210,14 +212,18 @@ def _erf_half(x: Any) -> Any:
 
 def _softplus(x: Any, *, beta: float, threshold: float) -> Any:
     scaled = kept(x * _like(beta, x))
-    return _choose(
-        scaled > _like(threshold, x), x, _libm("log1pf", T.exp(scaled)) / _like(beta, x)
-    )
+    return _choose(scaled > _like(threshold, x), x, _libm("log1pf", T.exp(scaled)) / _like(beta, x))
 
 
 def _nan_to_num(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     infinity = _like(math.inf, x)
-    x = kept(_choose(_equal(x, infinity), _like(posinf, x), _choose(_equal(x, -infinity), _like(neginf, x), x)))
+    x = kept(
+        _choose(
+            _equal(x, infinity),
+            _like(posinf, x),
+            _choose(_equal(x, -infinity), _like(neginf, x), x),
+        )
+    )
     return _choose(T.isnan(x), _like(nan, x), x)
 
 
@@ -229,17 +235,17 @@ FUNCTIONS: Mapping[str, Function] = {
     "abs": lambda x: T.abs(x) if x.dtype == "float32" else _choose(x < _like(0, x), -x, x),
     "add": _add,
     "bitwise_and": lambda x, y: x & y,
-    "bitwise_not": lambda x: T.bitwise_not(x),
+    "bitwise_not": T.bitwise_not,
     "bitwise_or": lambda x, y: x | y,
     "bitwise_xor": lambda x, y: x ^ y,
     "ceil": _whole("ceilf"),
     "clamp": _clamp,
-    "cos": lambda x: T.cos(x),
+    "cos": T.cos,
     "div": _div,
     "elu": _elu_by(_expm1),
-    "eq": lambda x, y: tirx.EQ(x, y),
-    "erf": lambda x: T.erf(x),
-    "exp": lambda x: T.exp(x),
+    "eq": tirx.EQ,
+    "erf": T.erf,
+    "exp": T.exp,
     "expm1": _expm1,
     "floor": _whole("floorf"),
     "ge": lambda x, y: x >= y,
@@ -255,7 +261,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "le": lambda x, y: x <= y,
     "leaky_relu": lambda x, *, negative_slope: _choose(x > 0.0, x, x * _like(negative_slope, x)),
     "lerp": _lerp,
-    "log": lambda x: T.log(x),
+    "log": T.log,
     "log1p": lambda x: _libm("log1pf", x),
     "logical_and": lambda x, y: T.And(_truth(x), _truth(y)),
     "logical_not": lambda x: T.Not(_truth(x)),
@@ -267,7 +273,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "mish": _mish,
     "mul": lambda x, y: x * y,
     "nan_to_num": _nan_to_num,
-    "ne": lambda x, y: tirx.NE(x, y),
+    "ne": tirx.NE,
     "neg": lambda x: -x,
     "pow": lambda x, y: _libm("powf", x, y),
     "prelu": lambda x, slope: _choose(x > 0.0, x, x * slope),
@@ -275,14 +281,14 @@ FUNCTIONS: Mapping[str, Function] = {
     "relu": lambda x: _choose(x < 0.0, _like(0, x), x),
     "remainder": _remainder,
     "round": _rounded,
-    "rsqrt": lambda x: T.rsqrt(x),
+    "rsqrt": T.rsqrt,
     "selu": _selu_by(_expm1),
     "sigmoid": _sigmoid,
     "sign": _sign,
     "silu": _silu,
-    "sin": lambda x: T.sin(x),
+    "sin": T.sin,
     "softplus": _softplus,
-    "sqrt": lambda x: T.sqrt(x),
+    "sqrt": T.sqrt,
     "sub": _sub,
     "tanh": lambda x: _libm("tanhf", x),
     "trunc": _whole("truncf"),

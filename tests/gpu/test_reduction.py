@@ -1,0 +1,160 @@
+"""Reductions, softmax on the device: accuracy, ragged rows, views, special values, builds, size."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops import reduction
+from tileops.reduction.kernels import FUNCTIONS, ReductionCall
+
+HALVES = [torch.float16, torch.bfloat16]
+DTYPES = [*HALVES, torch.float32]
+# One rounding to the dtype of a float32 accumulation of terms of order one.
+TOLERANCE = {
+    torch.float32: {"rtol": 2e-5, "atol": 2e-4},
+    torch.float16: {"rtol": 2.0**-10, "atol": 1e-3},
+    torch.bfloat16: {"rtol": 2.0**-7, "atol": 1e-3},
+}
+OPS = {
+    "Sum": {}, "Mean": {}, "Amax": {}, "Amin": {}, "Argmax": {}, "Argmin": {}, "LogSumExp": {},
+    "Var": {}, "Std": {"correction": 0}, "VarMean": {}, "CountNonzero": {},
+}  # fmt: skip
+
+
+def exact(op, x):
+    axes = op._axes(x.dim())
+    wide = x.double()
+    result = op.result or torch.float64
+    call = ReductionCall(
+        op.function, x.dim(), axes, op.keepdim, wide.dtype, result, op.ord, op.correction
+    )
+    if op.function == "var_mean":
+        return torch.var_mean(wide, axes, correction=op.correction, keepdim=op.keepdim)
+    return FUNCTIONS[op.function](wide, call)
+
+
+def check(op, x):
+    outputs, wides = op(x), exact(op, x)
+    if not isinstance(outputs, tuple):
+        outputs, wides = (outputs,), (wides,)
+    for output, wide in zip(outputs, wides, strict=True):
+        tolerance = TOLERANCE.get(output.dtype, {"rtol": 0, "atol": 0})
+        rounded = wide.to(output.dtype) if output.dtype in HALVES else wide
+        torch.testing.assert_close(output.double(), rounded.double(), **tolerance, equal_nan=True)
+        assert output.is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPS)
+def test_rows_are_reduced(draw, name, dtype):
+    op = getattr(reduction, f"{name}FwdOp")(dim=-1, **OPS[name])
+    for rows, n in ((1, 2), (3, 7), (257, 64), (33, 1000), (5, 4097), (2048, 4096), (2, 300001)):
+        check(op, draw(rows, n, dtype=dtype))
+    served = {kernel.__name__ for kernel, _ in op.built_entries(*op.interfaces)}
+    assert served <= {"RowReductionKernel", "RowSpreadKernel", "RowVarMeanKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", [1, 2, torch.inf])
+def test_norms(draw, order, dtype):
+    op = reduction.VectorNormFwdOp(order, dim=-1)
+    for rows, n in ((1, 1), (33, 1000), (5, 4097)):
+        check(op, draw(rows, n, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.int64, *DTYPES])
+@pytest.mark.parametrize("name", ["Any", "All", "CountNonzero"])
+def test_truths(draw, name, dtype):
+    op = getattr(reduction, f"{name}FwdOp")(dim=-1)
+    for n in (1, 100, 4099):
+        x = (draw(64, n) > (3.0 if name == "Any" else -3.0)).to(dtype)
+        assert torch.equal(op(x), exact(op, x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products(draw, dtype):
+    check(reduction.ProdFwdOp(dim=-1), (1 + draw(64, 1000) * 0.01).to(dtype))
+
+
+@pytest.mark.parametrize("dim", [0, 1, (0, 2), (1, 2), None, (0, 1), -1])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_any_axes(draw, dim, keepdim):
+    for dtype in (torch.bfloat16, torch.float32):
+        x = draw(4, 33, 136, dtype=dtype)
+        for kind in (reduction.SumFwdOp, reduction.AmaxFwdOp, reduction.VarFwdOp):
+            check(kind(dim=dim, keepdim=keepdim), x)
+
+
+def test_views_are_read_as_they_are(draw):
+    base = draw(40, 520, dtype=torch.bfloat16)
+    for view in (
+        base[::3, 8:264],
+        base.T,
+        base[:, 1:],
+        base.flatten()[1:5001],
+        base[3].expand(9, 520),
+    ):
+        check(reduction.SumFwdOp(dim=-1), view)
+        check(reduction.ArgmaxFwdOp(dim=-1), view)
+
+
+def test_special_values(draw):
+    x = draw(6, 4096)
+    x[0, 17] = torch.nan
+    x[1] = -torch.inf
+    x[2, 5] = torch.inf
+    x[3, [9, 4000]] = 50.0
+    x[4] = 0.0
+    for name in ("Amax", "Amin", "Argmax", "Sum", "LogSumExp"):
+        check(getattr(reduction, f"{name}FwdOp")(dim=-1), x)
+    for kind in (reduction.SoftmaxFwdOp, reduction.LogSoftmaxFwdOp):
+        for y in (x, x.repeat(1, 10)):
+            wide = kind(dim=-1)(y.cpu().double().float())
+            torch.testing.assert_close(
+                kind(dim=-1)(y).cpu(), wide, rtol=2e-5, atol=2e-5, equal_nan=True
+            )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("log", [False, True])
+def test_softmax(draw, serving, dtype, log):
+    op = (reduction.LogSoftmaxFwdOp if log else reduction.SoftmaxFwdOp)(dim=-1)
+    function = torch.log_softmax if log else torch.softmax
+    sizes = (
+        (1, 1),
+        (70, 64),
+        (33, 1000),
+        (5, 4097),
+        (2048, 4096),
+        (64, 1 << 14),
+        (4, 102400),
+        (3, 50001),
+    )
+    for rows, n in sizes:
+        x = draw(rows, n, dtype=dtype, scale=3.0)
+        torch.testing.assert_close(
+            op(x).double(), function(x.double(), -1), rtol=TOLERANCE[dtype]["rtol"], atol=1e-4
+        )
+    assert serving(op, "softmax") == {"SoftmaxOnChipKernel", "SoftmaxStreamingKernel"}
+
+
+def test_500_row_counts_make_three_entries_at_most(draw, programs):
+    x = draw(500, 1024, dtype=torch.bfloat16)
+    for op in (reduction.SumFwdOp(dim=-1), reduction.SoftmaxFwdOp(dim=-1)):
+        whole = op(x)
+        for rows in range(1, 501):
+            assert torch.equal(op(x[:rows]), whole[:rows])
+        assert len(op.built_entries(*op.interfaces)) <= 3
+    assert len(programs) <= 6
+
+
+def test_more_than_31_bits_of_elements():
+    n = 4096
+    rows = (1 << 31) // n + 3
+    x = torch.ones(rows, n, dtype=torch.bfloat16, device="cuda")
+    x[-1, -1] = 9.0
+    y = reduction.SumFwdOp(dim=-1, dtype=torch.float32)(x)
+    assert (y[:-1] == n).all()
+    assert y[-1] == n + 8
+    assert reduction.ArgmaxFwdOp(dim=-1)(x)[-1] == n - 1

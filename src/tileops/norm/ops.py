@@ -15,13 +15,16 @@ from tileops.norm.kernels import (
     AdaLayerNormFwdInterface,
     AdaLayerNormPortableKernel,
     AddLayerNormFwdInterface,
+    AddLayerNormOnChipKernel,
     AddLayerNormPortableKernel,
+    AddLayerNormStreamingKernel,
     AddRMSNormFwdInterface,
     AddRMSNormOnChipKernel,
     AddRMSNormPortableKernel,
     AddRMSNormQuantCall,
     AddRMSNormQuantFwdInterface,
     AddRMSNormQuantPortableKernel,
+    AddRMSNormStreamingKernel,
     BatchNormBwdCall,
     BatchNormBwdInterface,
     BatchNormBwdPortableKernel,
@@ -35,7 +38,6 @@ from tileops.norm.kernels import (
     HeadNormRotaryPortableKernel,
     InstanceNormFwdInterface,
     InstanceNormPortableKernel,
-    AddRMSNormStreamingKernel,
     LayerNormCall,
     LayerNormFwdInterface,
     LayerNormOnChipKernel,
@@ -192,7 +194,11 @@ class FusedAddLayerNormFwdOp(Op):
     Source: FlashAttention's fused layer norm, out of place.
     """
 
-    kernel_types = {"portable": AddLayerNormPortableKernel}
+    kernel_types = {
+        "on_chip": AddLayerNormOnChipKernel,
+        "streaming": AddLayerNormStreamingKernel,
+        "portable": AddLayerNormPortableKernel,
+    }
     interfaces = {"add_layer_norm": AddLayerNormFwdInterface}
 
     def __init__(self, eps: float = 1e-5, *, target: str | None = None) -> None:

@@ -88,6 +88,35 @@ def _normaliser(norm: Norm, count: int):
     return put
 
 
+def _row_adder(width: int, dtype: str, lanes: int):
+    """Makes a macro that adds a second matrix to rows in registers, and stores the sums."""
+    count = widest_vector(width, dtype)
+    whole, rest = divmod(width // count, lanes)
+    load_row = row_loader(width // count, lanes, count)
+
+    @T.macro
+    def add_vector(x, r, S, row, first, column):
+        f = T.alloc_local((count,), F32)
+        for v in T.unroll(count):
+            f[v] = as_float(x[first + v]) + as_float(r[first + v])
+        for v in T.vectorized(count):
+            x[first + v] = T.cast(f[v], dtype)
+        store_vector(S[row, column], x, count, dtype, first)
+
+    @T.macro
+    def add(x, R, S, row, lane, inside):
+        r = T.alloc_local(((whole + (rest > 0)) * count,), dtype)
+        load_row(r, R, row, lane)
+        if inside:
+            for k in T.unroll(whole):
+                add_vector(x, r, S, row, k * count, (k * lanes + lane) * count)
+            if rest:
+                if lane < rest:
+                    add_vector(x, r, S, row, whole * count, (whole * lanes + lane) * count)
+
+    return add
+
+
 def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Program:
     """Each row is held in registers: one read and one write of every matrix.
 
@@ -111,28 +140,9 @@ def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Prog
     load_row = row_loader(width // count, lanes, count)
     sum_row = row_sum(lanes, rows)
     put = _normaliser(norm, count)
+    add = _row_adder(width, dtype, lanes)
     M = T.dynamic("M")
     partials = rows * max(1, lanes // WARP)
-
-    @T.macro
-    def add_vector(x, r, S, row, first, column):
-        f = T.alloc_local((count,), F32)
-        for v in T.unroll(count):
-            f[v] = as_float(x[first + v]) + as_float(r[first + v])
-        for v in T.vectorized(count):
-            x[first + v] = T.cast(f[v], dtype)
-        store_vector(S[row, column], x, count, dtype, first)
-
-    @T.macro
-    def add(x, R, S, row, lane, inside):
-        r = T.alloc_local((held,), dtype)
-        load_row(r, R, row, lane)
-        if inside:
-            for k in T.unroll(whole):
-                add_vector(x, r, S, row, k * count, (k * lanes + lane) * count)
-            if rest:
-                if lane < rest:
-                    add_vector(x, r, S, row, whole * count, (whole * lanes + lane) * count)
 
     @T.macro
     def statistics(x, total, centre, lane, thread):
@@ -216,6 +226,21 @@ def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Prog
     return Program(norm_on_chip, GUARDED)
 
 
+def _vector_loader(count: int, threads: int):
+    """Makes a macro that loads `n` vectors, `threads` apart, of a row or of a single row."""
+
+    @T.macro
+    def load(x, source, row, first, n):
+        for u in T.unroll(n):
+            for v in T.vectorized(count):
+                if row is None:
+                    x[u * count + v] = source[(first + u * threads) * count + v]
+                else:
+                    x[u * count + v] = source[row, (first + u * threads) * count + v]
+
+    return load
+
+
 def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -> Program:
     """The same for rows that do not fit in registers: each is read again for every statistic.
 
@@ -230,17 +255,9 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
     """
     dtype = norm.dtype
     sum_row = row_sum(threads, 1)
+    load = _vector_loader(count, threads)
     put = _normaliser(norm, count)
     M, L = T.dynamic("M, L")
-
-    @T.macro
-    def load(x, source, row, first, n):
-        for u in T.unroll(n):
-            for v in T.vectorized(count):
-                if row is None:
-                    x[u * count + v] = source[(first + u * threads) * count + v]
-                else:
-                    x[u * count + v] = source[row, (first + u * threads) * count + v]
 
     @T.macro
     def sweep(visit, state, tensors, row, steps, thread):

@@ -31,7 +31,7 @@ from tileops.reduction.kernels import (
     VarMeanFwdInterface,
     VarMeanPortableKernel,
 )
-from tileops.reduction.layout import row_layout
+from tileops.reduction.kernels.layout import row_layout
 
 __all__ = [
     "SoftmaxFwdOp",

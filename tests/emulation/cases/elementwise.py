@@ -9,7 +9,7 @@ from torch import Tensor
 
 from emulation.cases.case import Case
 from tileops.elementwise.kernels import FUNCTIONS, GatedTileKernel, PointwiseTileKernel
-from tileops.elementwise.layout import arrange
+from tileops.elementwise.kernels.layout import arrange
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 TRUTHS = {"gt", "logical_and"}

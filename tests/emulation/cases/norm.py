@@ -7,6 +7,8 @@ from torch import Tensor
 
 from emulation.cases.case import Case
 from tileops.norm.kernels import (
+    AddLayerNormOnChipKernel,
+    AddLayerNormStreamingKernel,
     AddRMSNormOnChipKernel,
     AddRMSNormStreamingKernel,
     LayerNormOnChipKernel,
@@ -56,16 +58,18 @@ def _layer(kernel, name, rows, n, dtype, weighted, biased, length, **more):
     return Case(name, kernel, constants, inputs, expected, **more)
 
 
-def _added(kernel, name, rows, n, dtype, length, **more):
+def _added(kernel, name, rows, n, dtype, length, biased=False, **more):
     def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
         x, residual = torch.randn(2, rows, n, generator=generator).to(dtype)
-        return x, residual, torch.randn(n, generator=generator).to(dtype)
+        affine = torch.randn(2, n, generator=generator).to(dtype)
+        return x, residual, *affine[: 1 + biased]
 
-    def expected(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def expected(x: Tensor, residual: Tensor, *affine: Tensor) -> tuple[Tensor, Tensor]:
         total = (x + residual).to(dtype).double()
-        return rms_norm(total, weight, normalized_shape=(n,), eps=EPS), total
+        norm = layer_norm if biased else rms_norm
+        return norm(total, *affine, normalized_shape=(n,), eps=EPS), total
 
-    return Case(name, kernel, (length, dtype, EPS), inputs, expected, **more)
+    return Case(name, kernel, (length, dtype, EPS, True, biased), inputs, expected, **more)
 
 
 WIDE = ("uint4", "store_global_128")
@@ -94,4 +98,6 @@ CASES = (
     _added(AddRMSNormOnChipKernel, "row of a block", 3, 4096, torch.bfloat16, 4096),
     _added(AddRMSNormOnChipKernel, "rows of a warp", 9, 200, torch.float16, 200),
     _added(AddRMSNormStreamingKernel, "part of a step", 2, 33000, torch.bfloat16, 8),
+    _added(AddLayerNormOnChipKernel, "row of a block", 3, 4096, torch.bfloat16, 4096, True),
+    _added(AddLayerNormStreamingKernel, "part of a step", 2, 33000, torch.float32, 4, True),
 )

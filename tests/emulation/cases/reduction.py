@@ -15,7 +15,7 @@ from tileops.reduction.kernels import (
     SoftmaxOnChipKernel,
     SoftmaxStreamingKernel,
 )
-from tileops.reduction.layout import RowLayout
+from tileops.reduction.kernels.layout import RowLayout
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 RESULT = {"argmax": torch.int64, "argmin": torch.int64, "count_nonzero": torch.int64,

@@ -16,7 +16,7 @@ from tileops.elementwise.kernels import (
     TernaryFwdInterface,
     UnaryFwdInterface,
 )
-from tileops.elementwise.layout import arrange
+from tileops.elementwise.kernels.layout import arrange
 
 
 class PointwiseOp(Op):

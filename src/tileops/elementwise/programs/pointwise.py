@@ -180,6 +180,31 @@ def _divided(index, multiplier, shift):
     return T.cast(T.shift_right(wide, T.cast(shift, "uint64")), _I32)
 
 
+def _locator(along: Sequence[bool], rank: int):
+    """Makes a macro that finds the elements of an access of the result in each operand."""
+    places = tuple(range(len(along)))
+
+    @T.macro
+    def locate(index, where, axes, steps):
+        """where[j] <- offset of operand j, in its accesses, for one access of the result."""
+        rest = T.alloc_var(_I32)
+        position = T.alloc_var(_I32)
+        rest = _divided(index, axes[0][1], axes[0][2])
+        for j in places:
+            where[j] = (index - rest * axes[0][0]) if along[j] else 0
+        for axis in tuple(range(1, rank)):
+            if axis < rank - 1:
+                position = rest
+                rest = _divided(position, axes[axis][1], axes[axis][2])
+                position = position - rest * axes[axis][0]
+            else:
+                position = rest
+            for j in places:
+                where[j] += position * steps[j][rank - 1 - axis]
+
+    return locate
+
+
 def build_pointwise_broadcast(
     element: Element, along: Sequence[bool], rank: int, vector: int, *, threads: int, unroll: int
 ) -> Program:
@@ -200,6 +225,7 @@ def build_pointwise_broadcast(
     result = in_memory(element.result)
     places = tuple(range(len(along)))
     tile = threads * unroll
+    locate = _locator(along, rank)
     Q, LA, LB, LC = T.dynamic("Q, LA, LB, LC")
 
     @T.macro
@@ -209,24 +235,6 @@ def build_pointwise_broadcast(
                 x[u * vector + v] = X[offset * vector + v]
         else:
             x[u] = X[offset]
-
-    @T.macro
-    def locate(index, where, axes, steps):
-        """where[j] <- offset of operand j, in its accesses, for one access of the result."""
-        rest = T.alloc_var(_I32)
-        position = T.alloc_var(_I32)
-        rest = _divided(index, axes[0][1], axes[0][2])
-        for j in places:
-            where[j] = (index - rest * axes[0][0]) if along[j] else 0
-        for axis in tuple(range(1, rank)):
-            if axis < rank - 1:
-                position = rest
-                rest = _divided(position, axes[axis][1], axes[axis][2])
-                position = position - rest * axes[axis][0]
-            else:
-                position = rest
-            for j in places:
-                where[j] += position * steps[j][rank - 1 - axis]
 
     @T.macro
     def compute(tensors, Y, axes, steps, block):

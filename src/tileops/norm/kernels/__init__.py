@@ -26,6 +26,16 @@ from tileops.norm.kernels.fused import (
     HeadNormRotaryFwdInterface,
     HeadNormRotaryPortableKernel,
 )
+from tileops.norm.kernels.row_tiles import (
+    AddLayerNormOnChipKernel,
+    AddLayerNormStreamingKernel,
+    AddRMSNormOnChipKernel,
+    AddRMSNormStreamingKernel,
+    LayerNormOnChipKernel,
+    LayerNormStreamingKernel,
+    RMSNormOnChipKernel,
+    RMSNormStreamingKernel,
+)
 from tileops.norm.kernels.rows import (
     AdaLayerNormCall,
     AdaLayerNormFwdInterface,
@@ -39,9 +49,7 @@ from tileops.norm.kernels.rows import (
     LayerNormPortableKernel,
     RMSNormCall,
     RMSNormFwdInterface,
-    RMSNormOnChipKernel,
     RMSNormPortableKernel,
-    RMSNormStreamingKernel,
 )
 
 __all__ = [
@@ -52,11 +60,17 @@ __all__ = [
     "RMSNormStreamingKernel",
     "AddRMSNormFwdInterface",
     "AddRMSNormPortableKernel",
+    "AddRMSNormOnChipKernel",
+    "AddRMSNormStreamingKernel",
     "LayerNormCall",
     "LayerNormFwdInterface",
     "LayerNormPortableKernel",
+    "LayerNormOnChipKernel",
+    "LayerNormStreamingKernel",
     "AddLayerNormFwdInterface",
     "AddLayerNormPortableKernel",
+    "AddLayerNormOnChipKernel",
+    "AddLayerNormStreamingKernel",
     "AdaLayerNormCall",
     "AdaLayerNormFwdInterface",
     "AdaLayerNormPortableKernel",

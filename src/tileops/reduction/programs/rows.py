@@ -60,13 +60,14 @@ class Rows:
 
 
 def row_walk(walk: Rows):
-    """Makes two macros, one that finds a row and one that visits its elements.
+    """Makes macros that find a row and visit its elements.
 
     `locate(span, base, row, N)` fills `span` with the elements before the first whole access, the
     accesses and the elements after them; `base` with the first access and the first element, both
-    counted from the start of the input. `sweep(visit, state, x, X, span, base, first, last, lane)` visits
-    the accesses from `first` to `last`: `visit(state, x, place, n)` is given registers with `n`
-    elements, which are `place` and those that follow, access by access `lanes` apart.
+    counted from the start of the input. `sweep(visit, state, x, X, span, base, first, last, lane)`
+    visits the accesses from `first` to `last`: `visit(state, x, place, n)` is given registers with
+    `n` accesses, `lanes` apart, of which the first begins at `place` of the row. `edges` visits the
+    single elements, with an `n` of 0.
     """
     lanes, vector, unroll = walk.lanes, walk.vector, walk.unroll
     shift = vector.bit_length() - 1

@@ -1,0 +1,55 @@
+"""Kernel interfaces of the elementwise family and their implementations."""
+
+from __future__ import annotations
+
+from tileops.elementwise.kernels.generative import (
+    AlibiCall,
+    AlibiFwdInterface,
+    AlibiPortableKernel,
+    DropoutCall,
+    DropoutFwdInterface,
+    DropoutPortableKernel,
+    SinusoidalCall,
+    SinusoidalFwdInterface,
+    SinusoidalPortableKernel,
+)
+from tileops.elementwise.kernels.pointwise import (
+    FUNCTIONS,
+    HALF,
+    BinaryFwdInterface,
+    GatedCall,
+    GatedFwdInterface,
+    GatedPortableKernel,
+    PointwiseCall,
+    PointwisePortableKernel,
+    TernaryFwdInterface,
+    UnaryFwdInterface,
+)
+from tileops.elementwise.kernels.tiles import (
+    GatedTileKernel,
+    PointwiseTileKernel,
+)
+
+__all__ = [
+    "BinaryFwdInterface",
+    "FUNCTIONS",
+    "GatedCall",
+    "GatedFwdInterface",
+    "GatedPortableKernel",
+    "HALF",
+    "PointwiseCall",
+    "PointwisePortableKernel",
+    "TernaryFwdInterface",
+    "UnaryFwdInterface",
+    "GatedTileKernel",
+    "PointwiseTileKernel",
+    "AlibiCall",
+    "AlibiFwdInterface",
+    "AlibiPortableKernel",
+    "DropoutCall",
+    "DropoutFwdInterface",
+    "DropoutPortableKernel",
+    "SinusoidalCall",
+    "SinusoidalFwdInterface",
+    "SinusoidalPortableKernel",
+]

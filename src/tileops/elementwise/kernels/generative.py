@@ -1,0 +1,148 @@
+"""Interfaces of tensors made of parameters or of random words, and their implementations."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tileops._core.dispatch.philox import WORD, philox, words
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+
+
+@dataclass(frozen=True)
+class AlibiCall(CallSpec):
+    """Attention biases of `num_heads` heads over `seq_len` positions."""
+
+    seq_len: int
+    num_heads: int
+    dtype: torch.dtype
+
+
+class AlibiFwdInterface(KernelInterface):
+    """`-2^(-8 (h + 1) / num_heads) * abs(i - j)`."""
+
+    request = AlibiCall
+
+    @abstractmethod
+    def forward(self) -> Tensor:
+        """Make the biases.
+
+        Returns:
+            A new contiguous `[num_heads, seq_len, seq_len]` in `call.dtype` on `call.device`,
+            computed in float32 and rounded once.
+        """
+
+
+class AlibiPortableKernel(PortableKernel[AlibiCall], AlibiFwdInterface):
+    """The biases by torch, a head at a time."""
+
+    def forward(self) -> Tensor:
+        """Make the biases."""
+        call = self.call
+        shape = (call.num_heads, call.seq_len, call.seq_len)
+        biases = torch.empty(shape, dtype=call.dtype, device=call.device)
+        position = torch.arange(call.seq_len, dtype=torch.float32, device=call.device)
+        distance = (position[:, None] - position).abs_()
+        for head, bias in enumerate(biases):
+            bias.copy_(distance * -(2.0 ** (-8 * (head + 1) / call.num_heads)))
+        return biases
+
+
+@dataclass(frozen=True)
+class SinusoidalCall(CallSpec):
+    """Position embeddings of `d_model` channels over `seq_len` positions."""
+
+    seq_len: int
+    d_model: int
+    dtype: torch.dtype
+
+
+class SinusoidalFwdInterface(KernelInterface):
+    """`sin(p / 10000^(2i / d_model))` in channel `2i`, the cosine in channel `2i + 1`."""
+
+    request = SinusoidalCall
+
+    @abstractmethod
+    def forward(self) -> Tensor:
+        """Make the embeddings.
+
+        Returns:
+            A new contiguous `[seq_len, d_model]` in `call.dtype` on `call.device`; angle, sine and
+            cosine are float32 or wider, rounded once.
+        """
+
+
+class SinusoidalPortableKernel(PortableKernel[SinusoidalCall], SinusoidalFwdInterface):
+    """The embeddings by torch, from angles in float64."""
+
+    def forward(self) -> Tensor:
+        """Make the embeddings."""
+        call = self.call
+        channel = torch.arange(0, call.d_model, 2, dtype=torch.float64, device=call.device)
+        position = torch.arange(call.seq_len, dtype=torch.float64, device=call.device)
+        angle = position[:, None] * torch.pow(10000.0, -channel / call.d_model)
+        both = torch.stack((angle.sin(), angle.cos()), -1)
+        return both.view(call.seq_len, call.d_model).to(call.dtype)
+
+
+@dataclass(frozen=True)
+class DropoutCall(CallSpec):
+    """Dropout with a probability in `[0, 1]`: 0 copies, 1 writes zeros and reads nothing."""
+
+    p: float
+    seed: int
+    dtype: torch.dtype
+
+
+class DropoutFwdInterface(KernelInterface):
+    """`input / (1 - p)` where an element is kept, else 0.
+
+    Element `i`, counted in the order of axes, is kept where word `i % 4` of Philox4x32-10 with the
+    key `seed` and the counter `i // 4` (64 bits each, the low word first) is at least
+    `p * 2^32`.
+    """
+
+    request = DropoutCall
+
+    @abstractmethod
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop elements.
+
+        Args:
+            input: any shape, `call.dtype`, contiguous, on `call.device`; read.
+
+        Returns:
+            A new contiguous tensor of its shape in `call.dtype`, scaled in float32, rounded once.
+        """
+
+
+class DropoutPortableKernel(PortableKernel[DropoutCall], DropoutFwdInterface):
+    """Dropout by torch, in pieces whose random words stay in the cache."""
+
+    PIECE = 1 << 16
+    """Elements whose random words are drawn at once; a multiple of 4."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop elements."""
+        if self.call.p == 0:
+            return input.clone()
+        if self.call.p == 1:
+            return torch.zeros_like(input)
+        output = torch.empty_like(input)
+        given, made = input.view(-1), output.view(-1)
+        for start in range(0, given.numel(), self.PIECE):
+            piece = slice(start, start + self.PIECE)
+            made[piece] = self._dropped(given[piece], start)
+        return output
+
+    def _dropped(self, given: Tensor, start: int) -> Tensor:
+        """The elements that begin at `start`, a multiple of 4, kept and scaled or 0."""
+        count, least = given.numel(), math.ceil(self.call.p * 2**32)
+        block = torch.arange(start // 4, (start + count + 3) // 4, device=given.device)
+        drawn = philox(words(self.call.seed), (block & WORD, block >> 32, 0, 0))
+        kept = torch.stack([word >= least for word in drawn], -1).view(-1)[:count]
+        return torch.where(kept, given.float() / (1 - self.call.p), 0.0)

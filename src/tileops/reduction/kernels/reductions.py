@@ -1,0 +1,200 @@
+"""Interfaces of reductions over axes and their plain-torch implementations.
+
+Ops pass axes normalised and in order, never None.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.reduction.kernels.layout import RowLayout
+
+
+@dataclass(frozen=True)
+class ReductionCall(CallSpec):
+    """A reduction over some axes of one tensor.
+
+    Args:
+        function: name of the function, such as `"sum"`.
+        rank: number of axes of the input.
+        axes: the reduced axes, non-negative and ascending; empty for rank 0 and, for `"all"` and
+            `"any"`, where nothing is reduced.
+        keepdim: whether reduced axes stay with length 1.
+        dtype: element type of the input.
+        out_dtype: element type of the result, to which the input is cast before it is reduced.
+        ord: order of the norm: 1, 2 or infinity; None for other functions.
+        correction: subtracted from the number of elements in the divisor of a variance or
+            standard deviation, None for 1.
+        layout: how the reduced elements lie, on an accelerator; None where no program serves them.
+    """
+
+    function: str
+    rank: int
+    axes: tuple[int, ...]
+    keepdim: bool
+    dtype: torch.dtype
+    out_dtype: torch.dtype
+    ord: float | None = None
+    correction: float | None = None
+    layout: RowLayout | None = None
+
+
+class ReductionFwdInterface(KernelInterface):
+    """One value for all elements that agree on the axes which are not reduced."""
+
+    request = ReductionCall
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Reduce `x` over `call.axes`.
+
+        Args:
+            x: `call.rank` axes of any length and strides, `call.dtype`, on `call.device`; read.
+                A reduced axis may be empty except for `"amax"`, `"amin"`, `"argmax"`, `"argmin"`
+                and the norm of order infinity.
+
+        Returns:
+            A new contiguous tensor in `call.out_dtype`, without the reduced axes or, with
+            `call.keepdim`, with length 1 there. Accumulation is float32, rounded once. NaN wins in
+            the extremes; of equal extremes `"argmax"` and `"argmin"` give the first place along
+            the axis, or in the flattened input where they reduce all axes. A variance is of
+            centred values, and NaN where `call.correction` leaves no positive divisor.
+        """
+
+
+class VarMeanFwdInterface(KernelInterface):
+    """Variance and mean of all elements that agree on the axes which are not reduced."""
+
+    request = ReductionCall
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Reduce `x` over `call.axes`.
+
+        Args:
+            x: `call.rank` axes of any length and strides, `call.dtype`, on `call.device`; read.
+
+        Returns:
+            `(var, mean)`, each as the reductions of these names give it.
+        """
+
+
+class ReductionPortableKernel(PortableKernel[ReductionCall], ReductionFwdInterface):
+    """Reductions by torch, which accumulates half types in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Reduce over the axes of the call spec."""
+        return FUNCTIONS[self.call.function](x, self.call).contiguous()
+
+
+class VarMeanPortableKernel(PortableKernel[ReductionCall], VarMeanFwdInterface):
+    """Variance and mean by torch."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Reduce over the axes of the call spec."""
+        call = self.call
+        if not _is_spread(x, call):
+            mean = torch.mean(x, call.axes, call.keepdim)
+            return torch.full_like(mean, torch.nan), mean
+        return torch.var_mean(x, call.axes, correction=call.correction, keepdim=call.keepdim)
+
+
+PIECE = 1 << 16
+
+"""Elements that are widened at once, so that they stay in the cache of a CPU."""
+
+
+def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor, call: ReductionCall) -> Tensor:
+    """A reduction with `keepdim` that torch would accumulate in a half type."""
+    kept = [axis for axis in range(call.rank) if axis not in call.axes]
+    if not kept or x.dtype is torch.float32 or x.numel() <= PIECE or x.is_cuda:
+        return function(x.float()).to(call.out_dtype)
+    axis = max(kept, key=lambda axis: x.shape[axis])
+    pieces = x.split(max(1, PIECE * x.shape[axis] // x.numel()), axis)
+    return torch.cat([function(piece.float()) for piece in pieces], axis).to(call.out_dtype)
+
+
+def _without_axes(result: Tensor, call: ReductionCall) -> Tensor:
+    """Drop the axes that a reduction with `keepdim` kept, unless they were asked for."""
+    return result if call.keepdim else result.squeeze(call.axes)
+
+
+def _prod(x: Tensor, call: ReductionCall) -> Tensor:
+    """The product along one axis."""
+    (axis,) = call.axes or (0,)
+    result = _in_float32(lambda piece: torch.prod(piece, axis, True), x.to(call.out_dtype), call)
+    return _without_axes(result, call)
+
+
+def _logsumexp(x: Tensor, call: ReductionCall) -> Tensor:
+    """Half types need float32 here: their sum of exponentials overflows where the result fits."""
+    axes = call.axes or (0,)
+    result = _in_float32(lambda piece: torch.logsumexp(piece, axes, True), x, call)
+    return _without_axes(result, call)
+
+
+def _place(function: Callable[..., Tensor]) -> Callable[[Tensor, ReductionCall], Tensor]:
+    """The place of an extreme, in the flattened input where all of several axes are reduced."""
+
+    def place(x: Tensor, call: ReductionCall) -> Tensor:
+        if len(call.axes) == 1:
+            return function(x, call.axes[0], call.keepdim)
+        return function(x).reshape([1] * call.rank if call.keepdim else [])
+
+    return place
+
+
+def _truth(function: Callable[..., Tensor]) -> Callable[[Tensor, ReductionCall], Tensor]:
+    """A reduction of truths, or the truths themselves where no axis is reduced."""
+    return lambda x, call: function(x, call.axes, call.keepdim) if call.axes else x != 0
+
+
+def _is_spread(x: Tensor, call: ReductionCall) -> bool:
+    """Whether the divisor of the variance is positive; torch warns where it is not."""
+    correction = 1 if call.correction is None else call.correction
+    return prod(x.shape[axis] for axis in call.axes) > correction
+
+
+def _spread(function: Callable[..., Tensor]) -> Callable[[Tensor, ReductionCall], Tensor]:
+    """A variance or standard deviation; NaN without degrees of freedom."""
+
+    def spread(x: Tensor, call: ReductionCall) -> Tensor:
+        if _is_spread(x, call):
+            return function(x, call.axes, correction=call.correction, keepdim=call.keepdim)
+        return torch.full_like(torch.mean(x, call.axes, call.keepdim), torch.nan)
+
+    return spread
+
+
+def _norm(x: Tensor, call: ReductionCall) -> Tensor:
+    """The vector norm; the input is cast only where its dtype is not the result's."""
+    ord = 2 if call.ord is None else call.ord
+    norm: Tensor = torch.linalg.vector_norm(x, ord, call.axes, call.keepdim, dtype=call.out_dtype)
+    return norm
+
+
+FUNCTIONS: Mapping[str, Callable[[Tensor, ReductionCall], Tensor]] = {
+    "all": _truth(torch.all),
+    "amax": lambda x, call: torch.amax(x, call.axes, call.keepdim),
+    "amin": lambda x, call: torch.amin(x, call.axes, call.keepdim),
+    "any": _truth(torch.any),
+    "argmax": _place(torch.argmax),
+    "argmin": _place(torch.argmin),
+    "count_nonzero": lambda x, call: torch.count_nonzero(x, call.axes or None),
+    "logsumexp": _logsumexp,
+    "mean": lambda x, call: torch.mean(x, call.axes, call.keepdim, dtype=call.out_dtype),
+    "norm": _norm,
+    "prod": _prod,
+    "std": _spread(torch.std),
+    "sum": lambda x, call: torch.sum(x, call.axes, call.keepdim, dtype=call.out_dtype),
+    "var": _spread(torch.var),
+}
+
+"""Torch's version of each function, by the name that call specs use."""

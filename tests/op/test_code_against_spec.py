@@ -374,13 +374,16 @@ def test_algebraic_types_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     adts = {
         "AcmeSum": {"sum": {"a": {"python": "acme_types.number"}, "b": {"python": "acme_types.B"}}}
     }
+    order = {"type": "'row' | 'col'", "python": "acme_types.Order"}
+    adts["AcmeSum"]["sum"]["c"] = {"python": "builtins.object", "fields": {"order": order}}
     manifest.register({"adts": adts})
     op_class("AlgebraicFwdOp", spec, __init__=lambda self, c, *, target=None: None)
     found = findings("AlgebraicFwdOp")
     texts = [text for path, check, text in found if check == 51]
     assert texts[0] == "acme_types.number is not a class"
     assert texts[1].startswith("acme_types.B cannot be resolved: AttributeError")
-    assert len(texts) == len(found) == 2
+    assert texts[2].startswith("acme_types.Order cannot be resolved: AttributeError")
+    assert len(texts) == len(found) == 3
 
 
 def test_an_algebraic_value_that_its_class_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

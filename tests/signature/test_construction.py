@@ -150,6 +150,11 @@ def test_a_parameter_that_is_not_stored(plan_for, construct, first_line):
             SignatureError,
             "a Dense has the kind 'dense', got one with 'tiled'",
         ),
+        (
+            {"store": Tiled(4, "row")},
+            SignatureError,
+            f"expected a {__name__}.Order for tiled.order, got 'row'",
+        ),
         ({"store": Odd("kind")}, SignatureError, "has the kind 'dense', got one with None"),
         ({"store": Odd("cols")}, SignatureError, "cols of dense cannot be read: OSError: cols"),
         ({"sizes": Unshown()}, SignatureTypeError, "a value whose text fails with ZeroDivisionErr"),

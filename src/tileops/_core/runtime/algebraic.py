@@ -101,4 +101,6 @@ def bad_field(constructor: Constructor, value: object) -> str | None:
             return f"the field {name} of {constructor.name} cannot be read: {reason}"
         if field.kind is not None and not has_field_kind(found, field.kind):
             return f"expected {field.kind} for {constructor.name}.{name}, got {shown(found)}"
+        if field.python is not None and not isinstance(getattr(value, name), resolve(field.python)):
+            return f"expected a {field.python} for {constructor.name}.{name}, got {shown(found)}"
     return None

@@ -254,9 +254,11 @@ def _check_named_objects(spec: OpSpec) -> Iterator[Finding]:
     for name, param in spec.signature.params.items():
         for adt in _adts_of(spec, param):
             for constructor in adt.constructors.values():
-                reason = unusable_class(constructor.python)
-                if reason:
-                    yield _error(spec, 51, f"signature.params.{name}.type", reason)
+                enums = (field.python for field in constructor.fields.values())
+                for python in filter(None, (constructor.python, *enums)):
+                    reason = unusable_class(python)
+                    if reason:
+                        yield _error(spec, 51, f"signature.params.{name}.type", reason)
 
 
 def _adts_of(spec: OpSpec, param: Param | TensorInput) -> Iterator[Adt]:

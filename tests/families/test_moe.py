@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tileops.errors import SignatureError
+from tileops.gemm.kernels import blocks
 from tileops.moe import (
     ContiguousLayoutSpec,
     ContiguousMetadata,
@@ -19,7 +20,6 @@ from tileops.moe import (
     SharedExpertMLPFwdOp,
     reference,
 )
-from tileops.moe.kernels import grouped_gemm
 from tileops.moe.kernels.grouped_gemm import MoEGroupedGemmCall, MoEGroupedGemmPortableKernel
 from tileops.moe.kernels.segments import segments
 
@@ -71,7 +71,7 @@ def test_grouped_products(draw, close, layout, counts, activation):
 def test_blocks_of_rows_give_what_experts_one_by_one_give(
     monkeypatch, draw, close, layout, counts, gathered
 ):
-    monkeypatch.setattr(grouped_gemm, "GATHERED_BYTES", gathered)
+    monkeypatch.setattr(blocks, "GATHERED_BYTES", gathered)
     metadata, rows = contiguous(layout, counts)
     a, b = draw(rows, 24), draw(4, 12, 24)
     facts = (layout, 4, rows, 12, 24, None, torch.float32, torch.float32)

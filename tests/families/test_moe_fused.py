@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tileops.errors import SignatureError
+from tileops.gemm.kernels import blocks
 from tileops.moe import (
     FusedMoEExpertsFwdOp,
     FusedMoEFwdOp,
@@ -13,7 +14,6 @@ from tileops.moe import (
     IndexedExpertMLPFwdOp,
     reference,
 )
-from tileops.moe.kernels import indexed
 from tileops.moe.kernels.indexed import IndexedExpertMLPCall, IndexedExpertMLPPortableKernel
 
 
@@ -66,7 +66,7 @@ def test_both_ways_of_computing_experts_agree(draw, close, dtype, tokens):
 
 @pytest.mark.parametrize("gathered", [1, 1 << 28])
 def test_copied_weights_give_what_routes_one_by_one_give(monkeypatch, draw, close, gathered):
-    monkeypatch.setattr(indexed, "GATHERED_BYTES", gathered)
+    monkeypatch.setattr(blocks, "GATHERED_BYTES", gathered)
     _, x, gate_up, down, _, ids = routed(draw, 3)
     kernel = IndexedExpertMLPPortableKernel(
         IndexedExpertMLPCall(4, 6, 128, 256, 1.0, torch.float32)

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
 from tileops.gemm.kernels import (
     BmmCall,
+    BmmFP8Call,
+    BmmFP8FwdInterface,
+    BmmFP8PortableKernel,
     BmmFwdInterface,
     BmmPortableKernel,
     GemmCall,
+    GemmFp8Call,
+    GemmFp8FwdInterface,
+    GemmFp8PortableKernel,
     GemmFwdInterface,
+    GemmInt8W8A8Call,
+    GemmInt8W8A8FwdInterface,
+    GemmInt8W8A8PortableKernel,
     GemmPipelinedKernel,
     GemmPortableKernel,
+    GemmW4A16Call,
+    GemmW4A16FwdInterface,
+    GemmW4A16PortableKernel,
+    GroupedGemmCall,
+    GroupedGemmFwdInterface,
+    GroupedGemmPortableKernel,
+    packing,
 )
 
-__all__ = ["GemmFwdOp", "BmmFwdOp"]
+__all__ = [
+    "GemmFwdOp",
+    "GemmFp8FwdOp",
+    "GemmW4A16FwdOp",
+    "GroupedGemmFwdOp",
+    "GemmInt8W8A8FwdOp",
+    "BmmFwdOp",
+    "BmmFP8FwdOp",
+]
 
 
 class _ContractionOp(Op):
@@ -60,6 +85,156 @@ class GemmFwdOp(_ContractionOp):
         return self.kernel_for("gemm", call)(a, b)
 
 
+class GemmFp8FwdOp(_ContractionOp):
+    """Matrix product of float8 codes, `(scale_a * a) @ (scale_b * b).T + bias`.
+
+    Scales serve whole tensors, or runs of 128 along each row of `a` with runs or tiles of 128 by
+    128 of `b`. They apply within blocks, before these are added up; sums and bias are float32.
+    Source: `torch._scaled_mm`, DeepGEMM.
+    """
+
+    kernel_types = {"portable": GemmFp8PortableKernel}
+    interfaces = {"gemm_fp8": GemmFp8FwdInterface}
+
+    def __init__(
+        self, out_dtype: torch.dtype = torch.bfloat16, *, target: str | None = None
+    ) -> None:
+        self.out_dtype = out_dtype
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor,
+        scale_a: Tensor,
+        scale_b: Tensor,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """Multiply `a` and `b`."""
+        (m, k), n = a.shape, b.shape[0]
+        whole = scale_a.shape == scale_b.shape == (1, 1)
+        by_row = scale_b.shape[0] == n
+        call = GemmFp8Call(
+            m=m,
+            n=n,
+            k=k,
+            scales_a="tensor" if whole else "row_block",
+            scales_b="tensor" if whole else "row_block" if by_row else "tile",
+            has_bias=bias is not None,
+            dtype=a.dtype,
+            out_dtype=self.out_dtype,
+            device=a.device,
+        )
+        return self.kernel_for("gemm_fp8", call)(a, b, scale_a, scale_b, bias)
+
+
+class GemmW4A16FwdOp(_ContractionOp):
+    """Matrix product with a weight of 4-bit codes, `activation @ ((q - zero) * scale).T`.
+
+    Columns share a scale and a zero point by groups. Two codes fill a byte in the order that
+    `repack` makes of the plain one, low half before high; `INT4QuantPerGroupFwdOp` makes it too.
+    Sums are float32 and rounded once.
+    """
+
+    kernel_types = {"portable": GemmW4A16PortableKernel}
+    interfaces = {"gemm_w4a16": GemmW4A16FwdInterface}
+
+    repack = staticmethod(packing.repack)
+    unrepack = staticmethod(packing.unrepack)
+
+    def __init__(self, group_size: int = 128, *, target: str | None = None) -> None:
+        self.group_size = group_size
+        super().__init__(target=target)
+
+    def forward(
+        self, activation: Tensor, packed_weight: Tensor, weight_scale: Tensor, weight_zero: Tensor
+    ) -> Tensor:
+        """Multiply by the weight."""
+        (m, k), n = activation.shape, packed_weight.shape[0]
+        facts = (m, n, k, self.group_size, activation.dtype)
+        call = GemmW4A16Call(*facts, device=activation.device)
+        kernel = self.kernel_for("gemm_w4a16", call)
+        return kernel(activation, packed_weight, weight_scale, weight_zero)
+
+
+class GroupedGemmFwdOp(_ContractionOp):
+    """A matrix product for each group of rows, `out[r] = a[r] @ b[g].T`.
+
+    Without `transpose_b` the factors are stored as they multiply. With `transpose_a` the product
+    runs over a group's rows, `out[g] = a[r].T @ b[r]`: the gradient of the factors. Sums are
+    float32 and rounded once.
+    """
+
+    kernel_types = {"portable": GroupedGemmPortableKernel}
+    interfaces = {"grouped_gemm": GroupedGemmFwdInterface}
+
+    def __init__(
+        self, transpose_a: bool = False, transpose_b: bool = True, *, target: str | None = None
+    ) -> None:
+        self.transpose_a = transpose_a
+        self.transpose_b = transpose_b
+        super().__init__(target=target)
+
+    def forward(self, a: Tensor, b: Tensor, batch_sizes: Tensor, batch_offsets: Tensor) -> Tensor:
+        """Multiply each group."""
+        rows, inner = a.shape
+        first, last = b.shape[-2:] if self.transpose_b else b.shape[:-3:-1]
+        call = GroupedGemmCall(
+            groups=batch_sizes.shape[0],
+            rows=rows,
+            n=inner if self.transpose_a else first,
+            k=first if self.transpose_a else last,
+            transpose_a=self.transpose_a,
+            transpose_b=self.transpose_b,
+            dtype=a.dtype,
+            device=a.device,
+        )
+        return self.kernel_for("grouped_gemm", call)(a, b, batch_sizes, batch_offsets)
+
+
+class GemmInt8W8A8FwdOp(Op):
+    """Matrix product of int8 codes, `scale_a * scale_b * (a @ b.T) + bias`.
+
+    Sums are integers, scales and bias float32, and the result is rounded once. A scale serves a
+    whole tensor, each row of `a`, or each row of `b`.
+    """
+
+    kernel_types = {"portable": GemmInt8W8A8PortableKernel}
+    interfaces = {"gemm_int8_w8a8": GemmInt8W8A8FwdInterface}
+
+    def __init__(
+        self, out_dtype: torch.dtype = torch.bfloat16, *, target: str | None = None
+    ) -> None:
+        self.out_dtype = out_dtype
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        a: Tensor,
+        b: Tensor,
+        scale_a: Tensor,
+        scale_b: Tensor,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """Multiply `a` and `b`."""
+        (m, k), n = a.shape, b.shape[0]
+        call = GemmInt8W8A8Call(
+            m=m,
+            n=n,
+            k=k,
+            rows_scaled=scale_a.shape[0] > 1,
+            columns_scaled=scale_b.shape[1] > 1,
+            has_bias=bias is not None,
+            out_dtype=self.out_dtype,
+            device=a.device,
+        )
+        return self.kernel_for("gemm_int8_w8a8", call)(a, b, scale_a, scale_b, bias)
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of int8 products."""
+        return tensor_core("int8")
+
+
 class BmmFwdOp(_ContractionOp):
     """Batched matrix product of 3-d tensors, without broadcasting.
 
@@ -73,3 +248,32 @@ class BmmFwdOp(_ContractionOp):
         """Multiply each pair of matrices."""
         call = BmmCall(a.shape[1], b.shape[2], a.shape[2], a.dtype, device=a.device)
         return self.kernel_for("bmm", call)(a, b)
+
+
+class BmmFP8FwdOp(_ContractionOp):
+    """Batched matrix product of float8 codes, `scale_a * scale_b * (a @ b)`.
+
+    Sums and scales are float32, and the result is rounded once. Source: FlashInfer's `bmm_fp8`.
+    """
+
+    kernel_types = {"portable": BmmFP8PortableKernel}
+    interfaces = {"bmm_fp8": BmmFP8FwdInterface}
+
+    def __init__(
+        self,
+        out_dtype: torch.dtype = torch.bfloat16,
+        trans_b: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.out_dtype = out_dtype
+        self.trans_b = trans_b
+        super().__init__(target=target)
+
+    def forward(self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
+        """Multiply each pair of matrices."""
+        _, m, k = a.shape
+        n = b.shape[1 if self.trans_b else 2]
+        facts = (m, n, k, self.trans_b, a.dtype, self.out_dtype)
+        call = BmmFP8Call(*facts, device=a.device)
+        return self.kernel_for("bmm_fp8", call)(a, b, scale_a, scale_b)

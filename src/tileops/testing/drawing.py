@@ -8,7 +8,7 @@ spec gives the same calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
@@ -69,11 +69,17 @@ class DrawnCall:
 
 
 class _Rejected(Exception):
-    """Values that make no call; `names` are those that the rejecting declaration reads."""
+    """Values that make no call.
 
-    def __init__(self, names: set[str]) -> None:
+    Args:
+        names: those that the rejecting declaration reads.
+        literals: numbers that stand in it, of which an extent may have to be a multiple.
+    """
+
+    def __init__(self, names: set[str], literals: Set[int] = frozenset()) -> None:
         super().__init__(names)
         self.names = names
+        self.literals = sorted(literals)
 
 
 @dataclass
@@ -86,6 +92,7 @@ class _Attempt:
     values: dict[str, Any] = field(default_factory=dict)
     contents: dict[str, Any] = field(default_factory=dict)
     base: list[int] = field(default_factory=list)
+    multiples: list[int] = field(default_factory=list)
     requests: int = 1
 
     def forget_lets(self) -> None:
@@ -185,6 +192,7 @@ class Drawing:
                 return self._complete(attempt)
             except _Rejected as rejected:
                 free = [name for name in self._names if name in rejected.names]
+                attempt.multiples = [n * times for n in rejected.literals for times in (1, 2)]
             if not free:
                 return None
             attempt.forget_lets()
@@ -219,7 +227,9 @@ class Drawing:
         elif isinstance(index.kind, DimKind):
             lengths = (v for n, v in values.items() if n in self._sequences)
             sums = [attempt.requests, *map(sum, lengths)] * 2 if self._sequences else ()
-            values[name] = 0 if empty else rng.choice((*range(1, 7), 8, 16, *sums))
+            values[name] = (
+                0 if empty else rng.choice((*range(1, 7), 8, 16, *sums, *attempt.multiples))
+            )
         else:
             values[name] = small_shape(rng, attempt.base, empty=empty)
 
@@ -261,7 +271,7 @@ class Drawing:
             raise _Rejected(set(combos[0]))
         for rule in signature.shape_rules:
             if not _succeeds(attempt.of, rule):
-                raise _Rejected(self._reads(rule))
+                raise self._rejected(rule)
 
     def _check_promises(self, attempt: _Attempt, tensors: Mapping[str, DrawnTensor]) -> None:
         """What is said of contents holds."""
@@ -269,7 +279,7 @@ class Drawing:
             declared = self._inputs[name]
             for requirement in declared.requires:
                 if not _succeeds(holds, requirement.node, tensor.contents, attempt):
-                    raise _Rejected(self._reads(requirement) | self._reads(declared.values))
+                    raise self._rejected(requirement, declared.values)
 
     def _tensors(
         self, attempt: _Attempt, declared: Mapping[str, TensorInput] | Mapping[str, TensorOutput]
@@ -292,7 +302,7 @@ class Drawing:
     def _tensor(self, attempt: _Attempt, tensor: TensorInput | TensorOutput) -> DrawnTensor:
         """One tensor, with contents where they are declared."""
         values = tensor.values if isinstance(tensor, TensorInput) else None
-        rejected = _Rejected(self._reads(tensor.shape) | self._reads(values))
+        rejected = self._rejected(tensor.shape, values)
         try:
             shape = self._shape_of(attempt, tensor)
             dtype = attempt.of(tensor.dtype)
@@ -325,18 +335,21 @@ class Drawing:
                 shape.append(evaluate(part, attempt))
         return tuple(shape)
 
-    def _reads(self, declaration: Declaration[Any] | None) -> set[str]:
-        """The names that a declaration reads, lets and the families of shapes followed."""
-        found: set[str] = set()
-        pending: list[Any] = [] if declaration is None else [declaration.node]
+    def _rejected(self, *declarations: Declaration[Any] | None) -> _Rejected:
+        """The rejection by declarations: what they read, lets and families of shapes followed."""
+        names: set[str] = set()
+        literals: set[int] = set()
+        pending: list[Any] = [item.node for item in declarations if item is not None]
         while pending:
             for node in walk(pending.pop()):
-                if isinstance(node, Name) and node.id not in found:
-                    found.add(node.id)
+                if isinstance(node, Constant) and type(node.value) is int and node.value > 1:
+                    literals.add(node.value)
+                if isinstance(node, Name) and node.id not in names:
+                    names.add(node.id)
                     let = self.spec.signature.lets.get(node.id)
                     if let is not None and let.node is not None:
                         pending.append(let.node)
-        return found
+        return _Rejected(names, literals)
 
 
 def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:

@@ -11,17 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileops.gemm.kernels.blocks import blocks_at_once, cut
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 from tileops.moe.kernels.segments import Segments, segments
 from tileops.moe.types.layouts import Layout, MaskedLayoutSpec
 
 Activation = Literal["silu_and_mul", "gelu_and_mul"]
-
-BLOCK_ROWS = 64
-"""Rows of one expert that are multiplied at once where the host does not know the segments."""
-
-GATHERED_BYTES = 1 << 28
-"""Most bytes of weights that are copied at once for such blocks."""
 
 
 @dataclass(frozen=True)
@@ -99,35 +94,14 @@ class MoEGroupedGemmPortableKernel(PortableKernel[MoEGroupedGemmCall], MoEGroupe
                 out[start:end] = self._project(a[start:end], b[expert])
 
     def _by_block(self, a: Tensor, b: Tensor, parts: Segments, out: Tensor) -> None:
-        """As many blocks as any segments may need, each with a copy of its expert's weights.
-
-        The number follows from the extents: an expert with rows leaves at most one block partial.
-        """
-        rows, experts = a.shape[0], b.shape[0]
-        blocks = rows // BLOCK_ROWS + min(rows, experts)
-        last = ((parts.counts + (BLOCK_ROWS - 1)) // BLOCK_ROWS).cumsum(0)
-        first = last - (parts.counts + (BLOCK_ROWS - 1)) // BLOCK_ROWS
-        block = torch.arange(blocks, device=a.device)
-        expert = torch.searchsorted(last, block, right=True).clamp_(max=experts - 1)
-        row = parts.starts[expert] + (block - first[expert]) * BLOCK_ROWS
-        row = row[:, None] + torch.arange(BLOCK_ROWS, device=a.device)
-        row.clamp_(0, rows - 1)
-        products = out.new_empty(blocks, BLOCK_ROWS, out.shape[1])
-        step = max(1, GATHERED_BYTES // (b[0].numel() * b.element_size()))
-        for start in range(0, blocks, step):
-            chunk = slice(start, start + step)
-            products[chunk] = self._project(a[row[chunk]], b[expert[chunk]])
-        torch.index_select(
-            products.flatten(0, 1), 0, self._slots(parts, first, rows, blocks), out=out
-        )
-
-    @staticmethod
-    def _slots(parts: Segments, first: Tensor, rows: int, blocks: int) -> Tensor:
-        """The row of the products that is each row's; rows of no expert get any."""
-        row = torch.arange(rows, device=first.device)
-        expert = torch.searchsorted(parts.ends, row, right=True).clamp_(max=first.numel() - 1)
-        slot = first[expert] * BLOCK_ROWS + row - parts.starts[expert]
-        return slot.clamp_(0, blocks * BLOCK_ROWS - 1)
+        """Each block of rows with a copy of its expert's weights."""
+        blocks = cut(parts.starts, parts.ends, a.shape[0])
+        step = blocks_at_once(b)
+        products = [
+            self._project(a[row], b.index_select(0, expert))
+            for expert, row in zip(blocks.group.split(step), blocks.row.split(step), strict=True)
+        ]
+        torch.index_select(torch.cat(products).flatten(0, 1), 0, blocks.place, out=out)
 
     def _project(self, x: Tensor, weight: Tensor) -> Tensor:
         """`x @ weight.T` in the result's dtype, gated where there is an activation."""

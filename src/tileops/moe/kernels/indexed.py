@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tileops.gemm.kernels.blocks import blocks_at_once
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
-from tileops.moe.kernels.grouped_gemm import GATHERED_BYTES, gated
+from tileops.moe.kernels.grouped_gemm import gated
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class IndexedExpertMLPPortableKernel(
     def _with_copies(self, rows: Tensor, w_gate_up: Tensor, w_down: Tensor, ids: Tensor) -> Tensor:
         """As many routes at once as copies of their weights are allowed."""
         routed = torch.empty_like(rows)
-        step = max(1, GATHERED_BYTES // (w_gate_up[0].numel() * w_gate_up.element_size()))
+        step = blocks_at_once(w_gate_up)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             y = torch.bmm(w_gate_up.index_select(0, ids[part]), rows[part, :, None])[..., 0]

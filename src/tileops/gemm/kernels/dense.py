@@ -1,4 +1,4 @@
-"""Kernel interfaces of the gemm family and their plain-torch implementations.
+"""Products of matrices of one floating-point dtype.
 
 Not for TileLang programs, which `programs.py` holds.
 """

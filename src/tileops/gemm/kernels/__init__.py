@@ -1,0 +1,61 @@
+"""Kernel interfaces of the gemm family and their implementations, a module for each kind."""
+
+from __future__ import annotations
+
+from tileops.gemm.kernels.dense import (
+    TILES,
+    BmmCall,
+    BmmFwdInterface,
+    BmmPortableKernel,
+    GemmCall,
+    GemmFwdInterface,
+    GemmPipelinedKernel,
+    GemmPortableKernel,
+)
+from tileops.gemm.kernels.grouped import (
+    GroupedGemmCall,
+    GroupedGemmFwdInterface,
+    GroupedGemmPortableKernel,
+)
+from tileops.gemm.kernels.packed import (
+    GemmW4A16Call,
+    GemmW4A16FwdInterface,
+    GemmW4A16PortableKernel,
+)
+from tileops.gemm.kernels.scaled import (
+    BmmFP8Call,
+    BmmFP8FwdInterface,
+    BmmFP8PortableKernel,
+    GemmFp8Call,
+    GemmFp8FwdInterface,
+    GemmFp8PortableKernel,
+    GemmInt8W8A8Call,
+    GemmInt8W8A8FwdInterface,
+    GemmInt8W8A8PortableKernel,
+)
+
+__all__ = [
+    "BmmCall",
+    "BmmFP8Call",
+    "BmmFP8FwdInterface",
+    "BmmFP8PortableKernel",
+    "BmmFwdInterface",
+    "BmmPortableKernel",
+    "GemmCall",
+    "GemmFp8Call",
+    "GemmFp8FwdInterface",
+    "GemmFp8PortableKernel",
+    "GemmFwdInterface",
+    "GemmInt8W8A8Call",
+    "GemmInt8W8A8FwdInterface",
+    "GemmInt8W8A8PortableKernel",
+    "GemmPipelinedKernel",
+    "GemmPortableKernel",
+    "GemmW4A16Call",
+    "GemmW4A16FwdInterface",
+    "GemmW4A16PortableKernel",
+    "GroupedGemmCall",
+    "GroupedGemmFwdInterface",
+    "GroupedGemmPortableKernel",
+    "TILES",
+]

@@ -1,0 +1,62 @@
+"""Rows that lie in groups, cut into blocks of one group each without asking the host.
+
+The number of blocks follows from extents alone: it is the most that groups of any sizes may need.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+BLOCK_ROWS = 64
+"""Rows of a block."""
+
+GATHERED_BYTES = 1 << 28
+"""Most bytes of one operand that are copied at once for blocks."""
+
+
+class Blocks(NamedTuple):
+    """Blocks of groups.
+
+    Attributes:
+        group: the group of each block `[B]`; of surplus blocks the last one.
+        row: the row at each place `[B, BLOCK_ROWS]`; at places without a row any.
+        holds: whether there is a row `[B, BLOCK_ROWS]`.
+        place: where each row of a group stands among all places `[rows]`; for other rows any.
+    """
+
+    group: Tensor
+    row: Tensor
+    holds: Tensor
+    place: Tensor
+
+
+def cut(starts: Tensor, ends: Tensor, rows: int) -> Blocks:
+    """The blocks of groups in ascending order.
+
+    Args:
+        starts: first row of each group `[G]`, int64.
+        ends: the row after its last one, never decreasing.
+        rows: all rows, positive.
+    """
+    groups, device = starts.numel(), starts.device
+    count = (ends - starts + (BLOCK_ROWS - 1)) // BLOCK_ROWS
+    last = count.cumsum(0)
+    first = last - count
+    # A group that has rows leaves at most one block partial.
+    block = torch.arange(rows // BLOCK_ROWS + min(rows, groups), device=device)
+    group = torch.searchsorted(last, block, right=True).clamp_(max=groups - 1)
+    row = starts[group] + (block - first[group]) * BLOCK_ROWS
+    row = row[:, None] + torch.arange(BLOCK_ROWS, device=device)
+    holds = row < ends[group][:, None]
+    index = torch.arange(rows, device=device)
+    owner = torch.searchsorted(ends, index, right=True).clamp_(max=groups - 1)
+    place = first[owner] * BLOCK_ROWS + index - starts[owner]
+    return Blocks(group, row.clamp_(0, rows - 1), holds, place.clamp_(0, row.numel() - 1))
+
+
+def blocks_at_once(operand: Tensor) -> int:
+    """How many blocks may each copy an item of `operand` `[G, …]` at once."""
+    return max(1, GATHERED_BYTES // max(1, operand[0].numel() * operand.element_size()))

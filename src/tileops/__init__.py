@@ -45,6 +45,8 @@ FAMILIES: tuple[str, ...] = (
     "rope",
     "pool",
     "convolution",
+    "transform",
+    "fft",
     "sampling",
     "gemm",
     "attention",

@@ -19,7 +19,13 @@ from tileops._core.validate.code import find_class
 from tileops._core.workload.arguments import constructor_value, names_a_dtype
 from tileops.testing.drawing import DrawnCall
 
-TOLERANCE = {"float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
+TOLERANCE = {
+    "float32": 1e-4,
+    "float16": 4e-3,
+    "bfloat16": 2e-2,
+    "complex64": 1e-4,
+    "complex128": 1e-10,
+}
 """Relative tolerance by the result's dtype; float8 inputs widen it to 6e-2.
 
 The absolute tolerance is the same share of a result's magnitude.

@@ -34,6 +34,7 @@ def grouped_query_attention_varlen(
     """Attention of each request over its own keys, a head at a time."""
     group = q.shape[1] // k.shape[1]
     out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
+    scale = max(q.shape[2], 1) ** -0.5 if sm_scale is None else sm_scale
     spans = zip(pairwise(cu_seqlens_q.tolist()), pairwise(cu_seqlens_kv.tolist()), strict=True)
     for request, ((q_start, q_stop), (kv_start, kv_stop)) in enumerate(spans):
         c = torch.arange(q_stop - q_start, device=q.device)[:, None]
@@ -57,7 +58,7 @@ def grouped_query_attention_varlen(
             if rope_cos is not None and rope_sin is not None:
                 queries = _rotate(queries, c[:, 0], rope_cos, rope_sin, rope_layout)
                 keys = _rotate(keys, j, rope_cos, rope_sin, rope_layout)
-            scores = queries @ keys.T * (q.shape[2] ** -0.5 if sm_scale is None else sm_scale)
+            scores = queries @ keys.T * scale
             if softcap:
                 scores = softcap * torch.tanh(scores / softcap)
             out[q_start:q_stop, head] = _softmax(scores, seen) @ values

@@ -49,6 +49,7 @@ FAMILIES: tuple[str, ...] = (
     "fft",
     "sampling",
     "gemm",
+    "quantization",
     "attention",
     "moe",
 )

@@ -52,6 +52,11 @@ def store_vector(place, values, count, dtype, first=0):
     """
     if count == 1:
         return tirx.BufferStore(place.buffer, values[first], place.indices)
+    if count * _BYTES[dtype] < 4:  # there is no such instruction
+        *outer, column = place.indices
+        for v in range(count):
+            T.buffer_store(place.buffer, values[first + v], [*outer, column + v])
+        return None
     store, word = {
         16: (T.stg128, "uint32x4"),
         8: (T.stg64, "uint32x2"),

@@ -18,6 +18,7 @@ from tileops.reduction.kernels import (
     ReductionFwdInterface,
     ReductionPortableKernel,
     RowReductionKernel,
+    RowScanKernel,
     RowSpreadKernel,
     RowVarMeanKernel,
     ScanCall,
@@ -69,11 +70,7 @@ def _normalised(dim: Axes, rank: int) -> tuple[int, ...]:
 class _ReductionOp(Op):
     """Reduces with `function` over the axes `dim`; no axis means all of them."""
 
-    kernel_types = {
-        "rows": RowReductionKernel,
-        "spread": RowSpreadKernel,
-        "portable": ReductionPortableKernel,
-    }
+    kernel_types = {"rows": RowReductionKernel, "portable": ReductionPortableKernel}
     interfaces = {"reduction": ReductionFwdInterface}
     function: ClassVar[str]
     result: ClassVar[torch.dtype | None] = None
@@ -143,6 +140,8 @@ class _PlaceOp(_ReductionOp):
 
 class _SpreadOp(_ReductionOp):
     """A measure of spread, its divisor the number of elements less `correction`, None being 1."""
+
+    kernel_types = {"rows": RowSpreadKernel, "portable": ReductionPortableKernel}
 
     def __init__(
         self,
@@ -367,7 +366,7 @@ class LogSoftmaxFwdOp(_SoftmaxOp):
 class _ScanOp(Op):
     """Running values of `function` along the axis `dim`."""
 
-    kernel_types = {"portable": ScanPortableKernel}
+    kernel_types = {"rows": RowScanKernel, "portable": ScanPortableKernel}
     interfaces = {"scan": ScanFwdInterface}
     function: ClassVar[str]
 
@@ -377,7 +376,10 @@ class _ScanOp(Op):
 
     def forward(self, x: Tensor) -> Tensor:
         """Accumulate along the axis."""
-        call = ScanCall(self.function, x.dim(), self.dim % x.dim(), x.dtype, device=x.device)
+        rank = x.dim()
+        axis = self.dim % rank
+        n = x.shape[axis] if x.is_cuda and axis == rank - 1 else None
+        call = ScanCall(self.function, rank, axis, x.dtype, n, device=x.device)
         return self.kernel_for("scan", call)(x)
 
 

@@ -57,6 +57,7 @@ CASES = (
     _case("several tiles", "add", ((N,), (N,)), BF16, contains=("uint4", "store_global_128")),
     _case("several tiles, float32", "mul", ((N,), (N,)), F32, contains=("store_global_128",)),
     _case("several tiles, truths", "logical_and", ((N,), (N,)), torch.bool, contains=("uint4",)),
+    _case("pairs of truths", "gt", ((2000,), (2000,)), torch.int64, contains=("longlong2",)),
     _case("comparison", "gt", ((N,), (N,)), F16, contains=("store_global_64",)),
     _case("one element for all", "add", ((N,), ()), BF16),
     _case("one element", "add", ((), ()), BF16),

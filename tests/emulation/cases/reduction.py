@@ -10,6 +10,7 @@ from tileops.reduction.kernels import (
     FUNCTIONS,
     ReductionCall,
     RowReductionKernel,
+    RowScanKernel,
     RowSpreadKernel,
     RowVarMeanKernel,
     SoftmaxOnChipKernel,
@@ -79,6 +80,17 @@ def _softmax(kernel, name, rows, n, dtype, log, length, out_dtype=None, **more):
     return Case(name, kernel, constants, inputs, expected, **more)
 
 
+def _scan(name, function, rows, n, dtype, vector, long=False, **more):
+    def inputs(generator: torch.Generator) -> tuple[Tensor]:
+        x = torch.randn(rows, n, generator=generator)
+        return ((x if function == "cumsum" else 1 + x * 0.01).to(dtype),)
+
+    def expected(x: Tensor) -> Tensor:
+        return getattr(torch, function)(x, 1)
+
+    return Case(name, RowScanKernel, (function, dtype, vector, long), inputs, expected, **more)
+
+
 CASES = (
     _rows("row of a block", "sum", 3, 4096, BF16, contains=("uint4",)),
     _rows("part of a step", "mean", 3, 5000, F32, contains=("float4",)),
@@ -110,4 +122,9 @@ CASES = (
     _softmax(SoftmaxOnChipKernel, "float32 result", 3, 512, BF16, False, 512, F32),
     _softmax(SoftmaxStreamingKernel, "part of a step", 2, 20000, BF16, False, 8),
     _softmax(SoftmaxStreamingKernel, "logarithm", 2, 9001, F32, True, 1),
+    _scan("sum", "cumsum", 3, 4096, BF16, 8, contains=("uint4", "store_global_128")),
+    _scan("part of a tile", "cumsum", 2, 5000, F16, 8),
+    _scan("odd width", "cumsum", 2, 1001, F32, 1),
+    _scan("product", "cumprod", 3, 256, F32, 4),
+    _scan("long", "cumsum", 2, 20000, BF16, 8, True),
 )  # fmt: skip

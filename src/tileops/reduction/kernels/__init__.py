@@ -17,6 +17,7 @@ from tileops.reduction.kernels.rows import (
     RowVarMeanKernel,
 )
 from tileops.reduction.kernels.scans import (
+    RowScanKernel,
     ScanCall,
     ScanFwdInterface,
     ScanPortableKernel,
@@ -45,6 +46,7 @@ __all__ = [
     "SoftmaxOnChipKernel",
     "SoftmaxPortableKernel",
     "SoftmaxStreamingKernel",
+    "RowScanKernel",
     "ScanCall",
     "ScanFwdInterface",
     "ScanPortableKernel",

@@ -9,6 +9,7 @@ from tileops.reduction.programs.rows import (
     build_row_parts,
     build_row_spread,
 )
+from tileops.reduction.programs.scan import build_row_scan
 from tileops.reduction.programs.softmax import build_softmax_on_chip, build_softmax_streaming
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "build_merge",
     "build_row_fold",
     "build_row_parts",
+    "build_row_scan",
     "build_row_spread",
     "build_softmax_on_chip",
     "build_softmax_streaming",

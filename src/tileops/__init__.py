@@ -51,6 +51,7 @@ FAMILIES: tuple[str, ...] = (
     "gemm",
     "quantization",
     "attention",
+    "sequence_modeling",
     "moe",
 )
 """The public modules that hold op classes, one folder each."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tileops._core.spec.manifest import Manifest
 
 
 @pytest.fixture
@@ -25,3 +29,25 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in ("_points", "_pending", "_loadings", "_unsaid"):
         monkeypatch.setattr(registry, table, [])
     monkeypatch.setattr(registry, "entry_points", lambda group: [])
+
+
+@pytest.fixture(scope="session")
+def tree_manifest() -> Manifest:
+    """The specs of the tree, read once for all tests."""
+    from importlib.resources import files
+
+    from tileops import FAMILIES
+    from tileops._core.spec.content import tree_contents
+    from tileops._core.spec.manifest import Manifest
+
+    return Manifest().adding(tree_contents(files("tileops"), FAMILIES))
+
+
+@pytest.fixture
+def tree_only(
+    fresh_registry: None, tree_manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The specs of the tree and no others, already read; the test's own go with it."""
+    from tileops._core.spec import registry
+
+    monkeypatch.setattr(registry, "_manifest", tree_manifest)

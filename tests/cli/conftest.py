@@ -42,5 +42,5 @@ def tileops(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture(autouse=True)
-def own_manifest(fresh_registry: None) -> None:
+def own_manifest(tree_only: None) -> None:
     """What other tests registered is no business of the command line."""

@@ -348,3 +348,29 @@ def test_threads_see_one_manifest(
     assert all(spec == lookup("AcmeFwdOp") for spec in found)
     assert {f"Thread{number}FwdOp" for number in range(8)} <= set(manifest.specs())
     assert registry.load_problems() == ()
+
+
+@pytest.mark.usefixtures("fresh_registry")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("not a name", "is not an identifier"),
+        ("Prob\N{CYRILLIC SMALL LETTER IE}FwdOp", "is not ASCII"),
+        ("None", "is a Python keyword"),
+    ],
+)
+def test_a_key_that_no_class_can_have_is_an_error(row_scale: Spec, name: str, reason: str) -> None:
+    with pytest.raises(ManifestError, match=reason):
+        manifest.register({name: row_scale})
+    found = [f for f in manifest.validate(source={name: row_scale}).findings if "[V2]" in f.message]
+    assert [(each.level, each.message) for each in found] == [("error", f"[V2] {name!r} {reason}")]
+
+
+@pytest.mark.usefixtures("fresh_registry")
+def test_a_function_that_may_not_be_named_is_not_resolved(row_scale: Spec, tmp_path: Path) -> None:
+    row_scale["roofline"] = {"func": "antigravity.count"}
+    report = manifest.validate(source=written(tmp_path / "a.yaml", {"AcmeFwdOp": row_scale}))
+    assert any(
+        "[V23] 'antigravity.count' lies outside package" in f.message for f in report.findings
+    )
+    assert "antigravity" not in sys.modules

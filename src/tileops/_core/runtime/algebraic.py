@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from tileops._core.lang.members import AdtMember, ImportedClasses, has_field_kind
 from tileops._core.lang.param_types import ParamType
 from tileops._core.lang.values import read_field, shown
 from tileops._core.spec.model import Adt, Constructor
-
-
-@cache
-def resolve(dotted: str) -> Any:
-    """The object of a dotted name; the module that holds it is imported.
-
-    Raises:
-        ImportError: there is none.
-    """
-    module, _, path = dotted.rpartition(".")
-    names = [path]
-    while module:
-        try:
-            found: Any = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise
-            module, _, name = module.rpartition(".")
-            names.insert(0, name)
-            continue
-        for name in names:
-            found = getattr(found, name, None)
-        if found is not None:
-            return found
-        break
-    raise ImportError(f"{dotted} does not exist")
+from tileops._core.spec.objects import resolve
 
 
 class Classes(ImportedClasses):

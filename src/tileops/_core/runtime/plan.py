@@ -14,7 +14,6 @@ import torch
 
 from tileops._core.codegen.unit import compile_unit
 from tileops._core.lang.values import shown
-from tileops._core.runtime.algebraic import resolve
 from tileops._core.runtime.construction import Constructed
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.given import shaped_inputs
@@ -24,6 +23,7 @@ from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
 from tileops._core.spec.model import OpSpec, TensorInput
+from tileops._core.spec.objects import resolve
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureError
 

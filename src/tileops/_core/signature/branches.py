@@ -28,6 +28,9 @@ from tileops._core.signature.references import Reference
 from tileops._core.signature.sites import Role, sites
 from tileops._core.spec.model import Declaration, Param
 
+MOST_BRANCHES = 1 << 14
+"""Combinations beyond which a spec is refused: every one of them would be checked."""
+
 _LONG = 200
 """Nodes of a condition beyond which its lets are not put in."""
 
@@ -53,7 +56,7 @@ class Branches:
         self.facts = facts
         names = self._participating_names()
         self.participating = tuple(d for d in facts.discriminants.values() if d.name in names)
-        self.restrictions = tuple(self._restrictions())
+        self.restrictions = () if self.are_too_many else tuple(self._restrictions())
 
     def _participating_names(self) -> set[str]:
         found = {d.name for d in self.facts.discriminants.values() if d.source != "param"}
@@ -69,6 +72,11 @@ class Branches:
         for d in self.participating:
             total *= len(d.values)
         return total
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the branches cannot be checked one by one."""
+        return self.count > MOST_BRANCHES
 
     # Domain restrictions
 

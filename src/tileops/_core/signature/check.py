@@ -8,6 +8,7 @@ from tileops._core.lang.nodes import Name, Present
 from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.branch_checks import branch_complaints
+from tileops._core.signature.branches import MOST_BRANCHES
 from tileops._core.signature.effect_checks import effect_complaints
 from tileops._core.signature.family_checks import family_complaints
 from tileops._core.signature.findings import Complaint, findings, is_unknown
@@ -36,8 +37,14 @@ def check_spec(spec: OpSpec) -> tuple[Finding, ...]:
 def complaints(analysis: Analysis) -> Iterator[Complaint]:
     """All that the checks have to say about a spec, in no order.
 
-    A field that means nothing by itself is not judged branch by branch.
+    A field that means nothing by itself is not judged branch by branch, and nothing at all of a
+    spec with too many branches.
     """
+    branches = analysis.branches
+    if branches.are_too_many:
+        message = f"{branches.count} branches, more than the {MOST_BRANCHES} that are checked"
+        yield Complaint("signature", 42, message)
+        return
     found = [*kind_complaints(analysis), *family_complaints(analysis), *_let_cycles(analysis)]
     faulty = {each.path for each in found if each.check < FIRST_PER_BRANCH}
     found += [

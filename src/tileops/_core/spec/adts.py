@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from tileops._core.lang.faults import KindFault, LanguageFault
 from tileops._core.lang.infer import infer
 from tileops._core.lang.kind_text import parse_field_kind
-from tileops._core.lang.kinds import BOOL, EnumKind, Kind
+from tileops._core.lang.kinds import BOOL, BoolKind, EnumKind, Kind
 from tileops._core.lang.nodes import Expr
 from tileops._core.lang.positions import Position
 from tileops._core.spec.declarations import expression, missing
@@ -25,6 +26,9 @@ from tileops._core.spec.model import (
 from tileops._core.spec.names import BUILTIN_TYPES, is_dotted, name_fault
 from tileops._core.spec.source import Source
 from tileops._core.spec.yaml12 import Node
+
+MOST_COMBINATIONS = 1024
+"""Values of the finite fields of one ADT; each is a branch of its own."""
 
 
 def read_adts(nodes: Mapping[str, Node], source: Source) -> AdtTable:
@@ -75,6 +79,9 @@ class _AdtReader:
             constructors[ctor] = self._constructor(ctor, self.reading.entry(path, item.node))
         if isinstance(body["sum"].value, dict) and not constructors:
             entry.error(12, "needs at least one constructor")
+        count = sum(map(_finite_combinations, constructors.values()))
+        if count > MOST_COMBINATIONS:
+            entry.error(12, f"{count} combinations of finite fields, more than {MOST_COMBINATIONS}")
         return Adt(name, constructors, entry.location)
 
     def _constructor(self, name: str, entry: Entry) -> Constructor:
@@ -143,3 +150,10 @@ def _invariant(entry: Entry, fields: Mapping[str, AdtField]) -> Declaration[Expr
         except KindFault as fault:
             entry.error(12, f"{fault.message}, in {declared.text!r}")
     return declared
+
+
+def _finite_combinations(constructor: Constructor) -> int:
+    """How many values the finite fields of a constructor have together."""
+    kinds = [item.kind for item in constructor.fields.values()]
+    literals = (len(kind.literals) for kind in kinds if isinstance(kind, EnumKind))
+    return prod(literals) << sum(isinstance(kind, BoolKind) for kind in kinds)

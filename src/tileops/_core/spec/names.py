@@ -10,7 +10,8 @@ from tileops._core.lang.dtypes import BITS
 OP_KEY = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)Op")
 FAMILY = re.compile(r"[a-z][a-z0-9_]*")
 LABEL = re.compile(r"[A-Za-z0-9._-]{1,24}")
-RESERVED = frozenset({"out", "self", "target", "dtypes", "instance_key", "inf"})
+RESERVED = frozenset({"out", "self", "target", "dtypes", "instance_key", "inf", "Ellipsis"})
+"""The last is no argument's name in the schema of an operator."""
 RESERVED_FAMILIES = frozenset(
     {"ops", "kernels", "manifest", "backend", "errors", "bench", "cli", "demo", "testing"}
 )
@@ -36,6 +37,15 @@ BUILTIN_TYPES = frozenset(
     }
 )
 """Words that types and kinds begin with, which no ADT may be called."""
+
+
+def key_fault(name: str) -> str | None:
+    """Why nothing can be defined under a name, whoever brings it; or None."""
+    if not name.isidentifier():
+        return f"{name!r} is not an identifier"
+    if not name.isascii():
+        return f"{name!r} is not ASCII"
+    return f"{name!r} is a Python keyword" if keyword.iskeyword(name) else None
 
 
 def name_fault(name: str) -> str | None:

@@ -33,6 +33,8 @@ SECTIONS: Mapping[str, type] = {
     "shape_rules": list, "dtype_combos": list,
 }  # fmt: skip
 NAMED = ("forall", "params", "inputs", "outputs", "types", "let")
+MOST_DECLARATIONS = 500
+"""Named things and refinements of one spec; what is checked grows faster than their number."""
 _WHAT = {
     "forall": "an index", "params": "a parameter", "inputs": "an input", "outputs": "an output",
     "types": "a type family", "let": "a let",
@@ -41,7 +43,7 @@ _WHAT = {
 
 def read_signature(entry: Entry | None, reading: Reading, adts: AdtTable) -> Signature:
     """Read the section; an absent or unreadable one gives an empty signature."""
-    found = _sections(entry)
+    found = _bounded(entry, _sections(entry))
     named = {key: found[key].mapping(8) if key in found else {} for key in NAMED}
     outputs_written = bool(named["outputs"])
     named = _distinct(named)
@@ -83,6 +85,15 @@ def _sections(entry: Entry | None) -> dict[str, Entry]:
     if section(fields, "outputs") is None and isinstance(entry.value, dict):
         entry.reading.error(7, entry.join("outputs"), "required section is missing; {} is allowed")
     return found
+
+
+def _bounded(entry: Entry | None, found: dict[str, Entry]) -> dict[str, Entry]:
+    """The sections, unless they declare more than can be checked."""
+    count = sum(len(item.value) for item in found.values())
+    if entry is None or count <= MOST_DECLARATIONS:
+        return found
+    entry.error(8, f"{count} declarations, more than {MOST_DECLARATIONS}")
+    return {}
 
 
 def _distinct(named: Mapping[str, Mapping[str, Entry]]) -> dict[str, dict[str, Entry]]:

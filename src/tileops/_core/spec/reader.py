@@ -11,7 +11,7 @@ from typing import Literal
 
 from tileops._core.spec.entries import Entry, Reading, section
 from tileops._core.spec.model import AdtTable, OpSpec
-from tileops._core.spec.names import FAMILY, OP_KEY, RESERVED_FAMILIES, is_dotted
+from tileops._core.spec.names import FAMILY, OP_KEY, RESERVED_FAMILIES, is_dotted, key_fault
 from tileops._core.spec.read_extras import read_backward, read_composition, read_roofline
 from tileops._core.spec.read_signature import read_signature
 from tileops._core.spec.read_workloads import read_workloads
@@ -71,8 +71,9 @@ def _check_key(name: str, reading: Reading, source: Source) -> None:
     if OP_KEY.fullmatch(name):
         return
     message = f"{name!r} is not of the form <Name>FwdOp or <Name>BwdOp"
-    if source.in_tree:
-        reading.error(2, "", message)
+    fault = message if source.in_tree else key_fault(name)
+    if fault:
+        reading.error(2, "", fault)
     else:
         reading.remark(2, "", message)
 

@@ -30,6 +30,7 @@ from tileops._core.spec.content import (
 )
 from tileops._core.spec.manifest import Manifest
 from tileops._core.spec.model import Finding, OpSpec
+from tileops._core.spec.names import key_fault
 from tileops._core.spec.source import Source
 from tileops.errors import ManifestError
 
@@ -187,8 +188,9 @@ def _objections(base: Manifest, content: Content) -> Iterator[str]:
         text = found.message.partition("] ")[2]
         yield f"{found.field}: {text}" if found.field else text
     for name in (*content.specs, *content.adts):
-        if not name.isidentifier():
-            yield f"{name!r} is not an identifier"
+        fault = key_fault(name)
+        if fault:
+            yield fault
         if base.origin(name) is not None:
             yield f"{name} is already defined in {base.origin(name)}"
     for name, node in content.specs.items():

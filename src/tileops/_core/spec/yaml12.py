@@ -7,6 +7,7 @@ are bounded before anything is built. Invariant: every fault carries a line and 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -367,7 +368,10 @@ def _resolve_plain(text: str, event: Any) -> Any:
             raise _fault(f"an integer of more than {MAX_DIGITS} digits", event)
         return int(text, 0) if text.startswith(("0o", "0x")) else int(text)
     if _FLOAT.fullmatch(text):
-        return float(text)
+        number = float(text)
+        if math.isinf(number):
+            raise _fault("a number beyond the range of floats", event)
+        return number
     if _INFINITE.fullmatch(text):
         return float("-inf") if text[0] == "-" else float("inf")
     return float("nan") if text in _NAN else text

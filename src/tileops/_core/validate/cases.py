@@ -14,9 +14,10 @@ from tileops._core.lang.values import AdtView
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import payload_kind
 from tileops._core.spec.model import Finding, OpSpec, Param, Row, TensorInput
+from tileops._core.spec.objects import resolve
 from tileops._core.validate.gate import Gate
 from tileops._core.validate.objects import unusable_class, unusable_function
-from tileops._core.workload.arguments import constructor_of, constructor_value, resolve
+from tileops._core.workload.arguments import constructor_of, constructor_value
 from tileops._core.workload.cases import Case, Setting
 from tileops._core.workload.faults import RowFault
 from tileops._core.workload.record import CaseCall

@@ -247,9 +247,10 @@ def _check_composition(spec: OpSpec, cls: Any) -> Iterator[Finding]:
 
 
 def _check_named_objects(spec: OpSpec) -> Iterator[Finding]:
-    if spec.roofline is not None and spec.roofline.func is not None:
-        reason = unusable_function(spec.roofline.func)
-        if reason and "roofline.func" not in spec.unknown:
+    func = spec.roofline.func if spec.roofline else None
+    if func is not None and "roofline.func" not in spec.unknown:
+        reason = unusable_function(func)
+        if reason:
             yield _error(spec, 51, "roofline.func", reason)
     for name, param in spec.signature.params.items():
         for adt in _adts_of(spec, param):

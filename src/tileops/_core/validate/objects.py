@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from tileops._core.workload.arguments import resolve
+from tileops._core.spec.objects import resolve
 
 
 def unusable_class(path: str) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from tileops._core.lang.members import Accepted, AdtMember, DTypeMember
 from tileops._core.lang.values import AdtView
 from tileops._core.spec.model import Constructor, OpSpec, Param
+from tileops._core.spec.objects import resolve
 
 
 def names_a_dtype(param: Param, value: Any) -> bool:
@@ -22,7 +22,6 @@ def constructor_value(spec: OpSpec, param: Param, value: Any) -> Any:
 
     Raises:
         ImportError: a class cannot be imported.
-        AttributeError: a module lacks the class.
         Exception: whatever the class raises for the fields.
     """
     if not isinstance(value, AdtView):
@@ -40,14 +39,3 @@ def constructor_of(spec: OpSpec, param: Param, value: AdtView) -> Constructor:
     members = param.type.node.members if param.type.node else ()
     adts = [spec.adts[m.name] for m in members if isinstance(m, AdtMember)]
     return next(c for adt in adts if (c := adt.constructors.get(value.kind)))
-
-
-def resolve(path: str) -> Any:
-    """The object at a dotted name.
-
-    Raises:
-        ImportError: its module cannot be imported.
-        AttributeError: its module lacks it.
-    """
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)

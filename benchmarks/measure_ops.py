@@ -230,8 +230,25 @@ def norm_cases() -> Iterator[Case]:
         )
 
 
+def rope_cases() -> Iterator[Case]:
+    """Rotary embeddings, beside the rotation with ready tables."""
+    angle = torch.arange(4096)[:, None] * 10000.0 ** (-torch.arange(0, 128, 2) / 128)
+
+    def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        a, b = x.float().chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+
+    def rotated(x: Tensor) -> Tensor:
+        cos, sin = (table[: x.shape[1], None].to(x.device) for table in (angle.cos(), angle.sin()))
+        return rotate(x, cos, sin)
+
+    for shape in ((2, 2048, 32, 128), (2, 4096, 32, 128), (1, 1, 32, 128)):
+        yield same("RoPE", "neox-2d", (shape,), BF16, rotated, input_layout="2d")
+
+
 def cases() -> Iterator[Case]:
     """What is measured."""
+    yield from rope_cases()
     yield from norm_cases()
     yield from row_cases()
     yield from gated_cases()

@@ -139,6 +139,21 @@ def test_softmax(draw, serving, dtype, log):
     assert serving(op, "softmax") == {"SoftmaxOnChipKernel", "SoftmaxStreamingKernel"}
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scans(draw, serving, dtype):
+    op = reduction.CumsumFwdOp(dim=-1)
+    for rows, n in ((1, 1), (70, 64), (33, 1001), (2048, 4096), (3, 50000)):
+        x = draw(rows, n, dtype=dtype) * 0.1
+        tolerance = {"rtol": TOLERANCE[dtype]["rtol"], "atol": 2e-3}
+        torch.testing.assert_close(op(x).double(), x.double().cumsum(-1), **tolerance)
+    product = (1 + draw(70, 200) * 0.01).to(dtype)
+    torch.testing.assert_close(
+        reduction.CumprodFwdOp(dim=-1)(product).double(), product.double().cumprod(-1),
+        **TOLERANCE[dtype],
+    )  # fmt: skip
+    assert serving(op, "scan") == {"RowScanKernel"}
+
+
 def test_500_row_counts_make_three_entries_at_most(draw, programs):
     x = draw(500, 1024, dtype=torch.bfloat16)
     for op in (reduction.SumFwdOp(dim=-1), reduction.SoftmaxFwdOp(dim=-1)):

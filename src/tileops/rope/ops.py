@@ -14,7 +14,13 @@ import torch
 from torch import Tensor
 
 from tileops._core.op import Op
-from tileops.rope.kernels import RotaryCall, RotaryFwdInterface, RotaryPortableKernel
+from tileops.rope.kernels import (
+    RotaryCall,
+    RotaryFwdInterface,
+    RotaryPortableKernel,
+    RotaryTileKernel,
+    access_to,
+)
 
 __all__ = [
     "RoPEFwdOp",
@@ -43,7 +49,7 @@ class Table(NamedTuple):
 class _RotaryOp(Op):
     """Rotates by the angles of `position * frequencies`, scaled by an amplitude."""
 
-    kernel_types = {"portable": RotaryPortableKernel}
+    kernel_types = {"tile": RotaryTileKernel, "portable": RotaryPortableKernel}
     interfaces = {"rotary": RotaryFwdInterface}
     rope_layout: Literal["neox", "interleaved"] = "neox"
     rescale_factors: Tensor | None = None
@@ -52,6 +58,21 @@ class _RotaryOp(Op):
         self.base = base
         self.tables: dict[tuple[int, torch.device], Table] = {}
         super().__init__(target=target)
+
+    def call(self, x: Tensor, width: int, positions: Tensor | None) -> RotaryCall:
+        """The call spec for rotating the first `width` channels of `[B, S, H, D]`."""
+        access = None
+        if x.is_cuda:
+            access = access_to(x, width, self.rope_layout == "interleaved", positions)
+        return RotaryCall(
+            self.rope_layout,
+            x.shape[3],
+            width,
+            positions is not None,
+            x.dtype,
+            access,
+            device=x.device,
+        )
 
     def frequencies(self, width: int, device: torch.device) -> Tensor:
         """The angle per position of each pair of a head of `width` channels, float64."""
@@ -96,7 +117,7 @@ class _SequenceRotaryOp(_RotaryOp):
         """Rotate `x`."""
         heads = x if self.input_layout == "2d" else x[None, :, None]
         length, width = heads.shape[1], heads.shape[3]
-        call = RotaryCall(self.rope_layout, width, width, False, x.dtype, device=x.device)
+        call = self.call(heads, width, None)
         cos, sin, _ = self.table(length, width, x.device)
         return self.kernel_for("rotary", call)(heads, cos, sin, None).view(x.shape)
 
@@ -281,6 +302,6 @@ class RoPENeoxPositionIdsFwdOp(_RotaryOp):
             cos, sin, _ = self.table(self.max_position, width, x.device)
         else:
             cos, sin = self.rows(position_ids, width)
-        call = RotaryCall(self.rope_layout, head_dim, width, tabled, x.dtype, device=x.device)
         positions = position_ids.contiguous() if tabled else None
+        call = self.call(x[None], width, positions)
         return self.kernel_for("rotary", call)(x[None], cos, sin, positions)[0]

@@ -1,8 +1,14 @@
 """The cases of every family; a kernel that TileLang makes and no case runs fails a test."""
 
-from emulation.cases import elementwise, gemm, norm, reduction
+from emulation.cases import elementwise, gemm, norm, reduction, rope
 from emulation.cases.case import Case
 
-CASES: tuple[Case, ...] = (*norm.CASES, *gemm.CASES, *elementwise.CASES, *reduction.CASES)
+CASES: tuple[Case, ...] = (
+    *norm.CASES,
+    *gemm.CASES,
+    *elementwise.CASES,
+    *reduction.CASES,
+    *rope.CASES,
+)
 
 __all__ = ["CASES", "Case"]

@@ -232,15 +232,15 @@ def norm_cases() -> Iterator[Case]:
 
 def rope_cases() -> Iterator[Case]:
     """Rotary embeddings, beside the rotation with ready tables."""
-    angle = torch.arange(4096)[:, None] * 10000.0 ** (-torch.arange(0, 128, 2) / 128)
-
-    def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        a, b = x.float().chunk(2, -1)
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+    angle = torch.arange(4096, device="cuda")[:, None] * 10000.0 ** (
+        -torch.arange(0, 128, 2, device="cuda") / 128
+    )
+    cos, sin = angle.cos()[:, None], angle.sin()[:, None]
 
     def rotated(x: Tensor) -> Tensor:
-        cos, sin = (table[: x.shape[1], None].to(x.device) for table in (angle.cos(), angle.sin()))
-        return rotate(x, cos, sin)
+        c, s = cos[: x.shape[1]], sin[: x.shape[1]]
+        a, b = x.float().chunk(2, -1)
+        return torch.cat((a * c - b * s, b * c + a * s), -1).to(x.dtype)
 
     for shape in ((2, 2048, 32, 128), (2, 4096, 32, 128), (1, 1, 32, 128)):
         yield same("RoPE", "neox-2d", (shape,), BF16, rotated, input_layout="2d")

@@ -328,6 +328,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_kernel.py::test_program_is_made_at_the_first_launch_once_per_configuration"),
         M("if self._tuning_asked:", "if False:",
           "test_kernel_tuning.py::test_request_is_heard_once"),
+        M("self._tuning_pending = self._watching = True", "pass",
+          "test_kernel_tuning.py::test_interrupted_tuning_is_taken_up_by_the_next_launch"),
         M("self._tuning_pending = True", "pass",
           "test_kernel_tuning.py::test_kernel_that_was_not_launched_tunes_after_its_first_launch"),
     ),

@@ -81,6 +81,24 @@ def test_request_is_heard_once(timed):
     assert kernel.config == chosen
 
 
+def test_interrupted_tuning_is_taken_up_by_the_next_launch(timed, monkeypatch):
+    kernel = Tunable()
+    kernel.request_tune()
+
+    def interrupt(launch, device):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "time_launch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            kernel(torch.zeros(3))
+    assert timed == []
+    kernel(torch.zeros(3))
+    assert len(timed) == 3
+    kernel(torch.zeros(3))
+    assert len(timed) == 3
+
+
 def test_kernel_without_candidates_is_left_as_it_is(timed):
     class Fixed(Tunable):
         autotune_configs = None

@@ -180,9 +180,15 @@ class Kernel(ABC):
         with self._lock:
             if not self._tuning_pending:
                 return
-            self._tuning_pending = False
-            self._watching = False
-            tuning.tune(self)
+            self._tuning_pending = self._watching = False
+            try:
+                tuning.tune(self)
+            except Exception:
+                raise
+            except BaseException:
+                # Interrupted: the next launch takes it up again.
+                self._tuning_pending = self._watching = True
+                raise
 
 
 def _other_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:

@@ -1,0 +1,125 @@
+"""An exception or an interrupt at every line of the call path, one after the other.
+
+A tracer raises in place of the n-th line that the path runs. Whatever the line, no frame and no
+lock stays behind, and the next call is as good as the first. Left out are the lines that free what
+was taken: the interpreter itself promises nothing of an interrupt there.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from toys import add_kernel, add_op, body_op, pair, tensor
+
+from tileops import backend
+from tileops._core import op as op_layer
+from tileops._core.op import calls
+
+PATH = str(Path(op_layer.__file__).parent)
+FREES = ("del frames", "with ", "finally")
+
+
+class Trouble(Exception):
+    pass
+
+
+class RaiseAt:
+    """Raises in place of the n-th line of the op layer; `line` is the one that it was."""
+
+    def __init__(self, number, error):
+        self.left, self.error, self.line = number, error, None
+
+    def __call__(self, frame, event, arg):
+        return self.local if frame.f_code.co_filename.startswith(PATH) else None
+
+    def local(self, frame, event, arg):
+        if event == "line" and self.line is None:
+            text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+            if not text.startswith(FREES):
+                self.left -= 1
+                if self.left < 0:
+                    self.line = text
+                    raise self.error
+        return self.local
+
+
+def plain():
+    cls, (x, y) = add_op({"plain": add_kernel()}), pair()
+    return lambda: cls(2.0), (x, y), 2 * x + y
+
+
+def served():
+    cls, (x, y) = add_op(), pair()
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda *s, **p: lambda x, y: x - y
+    )
+    return lambda: cls(target="east"), (x, y), x - y
+
+
+def composed():
+    part, (x, _) = add_op(), pair()
+    cls = body_op(
+        "Outer", {"x": tensor()}, {"z": tensor()},
+        lambda self, x: self.delegate_for("part", None, alpha=2.0)(x, x),
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls.delegate_types = {"part": part}
+    return cls, (x,), 3 * x
+
+
+def is_free(lock):
+    """Whether another thread can take a lock."""
+    found = []
+
+    def attempt():
+        if lock.acquire(blocking=False):
+            lock.release()
+            found.append(True)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return bool(found)
+
+
+def raised(op, arguments, fault):
+    """Call under the tracer; the line in place of which it raised, None where it came too late."""
+    known = sys.gettrace()
+    sys.settrace(fault)
+    try:
+        op(*arguments)
+    except fault.error:
+        pass
+    finally:
+        sys.settrace(known)
+    return fault.line
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("error", [Trouble, KeyboardInterrupt])
+@pytest.mark.parametrize("case", [plain, served, composed])
+def test_call_that_ends_at_any_line(case, error, warm):
+    make, arguments, expected = case()
+    make()(*arguments)
+    for number in range(1000):
+        op = make()
+        if warm:
+            op(*arguments)
+        record = op._last_call
+        line = raised(op, arguments, RaiseAt(number, error))
+        assert calls._stack.frames == [], line
+        for each in (op, *op.held_delegates()):
+            assert is_free(each._bind_lock), line
+            assert is_free(each._build_lock), line
+        assert torch.equal(op(*arguments), expected), line
+        assert op.last_call is not record, line
+        assert all(len(records) == 1 for records in op.last_call.stages.values()), line
+        if line is None:
+            break
+    assert line is None
+    assert number > 20

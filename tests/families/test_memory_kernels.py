@@ -1,0 +1,208 @@
+"""What the TileLang kernels of memory-bound ops serve, refuse and share builds for; no device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops.elementwise import AddFwdOp, SiluFwdOp
+from tileops.elementwise.kernels import GatedTileKernel, PointwiseCall, PointwiseTileKernel
+from tileops.elementwise.kernels.layout import Layout, arrange
+from tileops.elementwise.kernels.pointwise import GatedCall
+from tileops.norm import LayerNormFwdOp
+from tileops.norm.kernels import LayerNormCall, LayerNormOnChipKernel
+from tileops.reduction import CumsumFwdOp, SoftmaxFwdOp, SumFwdOp, VarFwdOp
+from tileops.reduction.kernels import (
+    ReductionCall,
+    RowReductionKernel,
+    RowScanKernel,
+    ScanCall,
+    SoftmaxCall,
+    SoftmaxOnChipKernel,
+    SoftmaxStreamingKernel,
+)
+from tileops.reduction.kernels.layout import RowLayout, row_layout
+from tileops.rope import RoPEFwdOp
+from tileops.rope.kernels import Access, RotaryCall, RotaryTileKernel, access_to
+
+BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+HOPPER = {"arch": 90}
+
+
+def layout_of(*shapes, dtype=BF16) -> Layout:
+    return arrange([torch.empty(shape, dtype=dtype) for shape in shapes], dtype.itemsize).layout
+
+
+@pytest.mark.parametrize(
+    ("shapes", "layout"),
+    [
+        (((4, 6), (4, 6)), Layout(1, (True, True), 8)),
+        (((4, 6), ()), Layout(1, (True, False), 8)),
+        (((), ()), Layout(1, (True, True), 8)),
+        (((4, 64), (1, 64)), Layout(2, (True, True), 8)),
+        (((4, 64), (4, 1)), Layout(2, (True, False), 8)),
+        (((4, 12), (12,)), Layout(2, (True, True), 4)),
+        (((4, 7), (7,)), Layout(2, (True, True), 1)),
+        (((16, 256, 7, 8), (256, 1, 1)), Layout(3, (True, False), 8)),
+    ],
+)
+def test_axes_that_operands_share_are_merged(shapes, layout: Layout) -> None:
+    assert layout_of(*shapes) == layout
+
+
+def test_numbers_find_every_element() -> None:
+    a, b = torch.arange(3 * 5 * 8).view(3, 5, 8), torch.arange(5).view(5, 1) * 1000
+    found = arrange([a.int(), b.int()], 4)
+    numbers, vector = found.numbers, found.layout.vector
+    axes = [numbers[3 * i : 3 * i + 3] for i in range(3)]
+    steps = [numbers[9:12], numbers[12:15]]
+    for q in range(a.numel() // vector):
+        row = q * axes[0][1] >> axes[0][2]
+        outer = row * axes[1][1] >> axes[1][2]
+        places = (row - outer * axes[1][0], outer)
+        offset = [
+            (q - row * axes[0][0]) * along
+            + sum(p * s for p, s in zip(places, step[1::-1], strict=True))
+            for step, along in zip(steps, found.layout.along, strict=True)
+        ]
+        expected = (a + b).view(-1)[q * vector]
+        assert a.view(-1)[offset[0] * vector] + b.view(-1)[offset[1]] == expected
+
+
+def test_strides_and_addresses_narrow_accesses() -> None:
+    base = torch.empty(64, 64, dtype=BF16)
+    assert arrange([base[:, 8:24]], 2).layout == Layout(2, (True,), 8)
+    assert arrange([base[:, 4:24]], 2).layout == Layout(2, (True,), 4)
+    assert arrange([base[:, 1:24]], 2).layout.vector == 1
+    assert arrange([base.T], 2).layout == Layout(1, (True,), 8)  # as it lies in a copy
+
+
+def pointwise(layout, dtype=BF16):
+    return PointwiseCall("silu", dtype, dtype, (), False, layout, **HOPPER)
+
+
+FLAT = Layout(1, (True,), 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (pointwise(None), "needs to know how the operands lie"),
+        (pointwise(FLAT, F64), "has no element type torch.float64"),
+        (pointwise(Layout(5, (True,), 8)), "broadcasts over at most 4 axes, not 5"),
+        (
+            pointwise(Layout(2, (True,), 8, wide=True)),
+            "broadcasts with indices of 31 bits, which these operands exceed",
+        ),
+    ],
+)
+def test_operands_that_are_refused_say_why(call: PointwiseCall, reason: str) -> None:
+    assert PointwiseTileKernel.refusal(call) == reason
+    assert SiluFwdOp().key_for("unary", call) == "portable"
+
+
+def test_pointwise_functions_are_served_and_share_builds() -> None:
+    assert SiluFwdOp().key_for("unary", pointwise(FLAT)) == "tile"
+    layouts = {layout_of((rows, 64), (64,)) for rows in range(1, 501)}
+    call = [
+        PointwiseCall("add", BF16, BF16, (("alpha", 1),), False, item, **HOPPER) for item in layouts
+    ]
+    assert len({PointwiseTileKernel.entry_for(item)[0] for item in call}) == 2
+    assert AddFwdOp().key_for("binary", call[0]) == "tile"
+
+
+def test_gates_share_builds_whatever_their_rows() -> None:
+    builds = {
+        GatedTileKernel.entry_for(GatedCall("silu", n, BF16, **HOPPER))[0] for n in (8, 64, 4096)
+    }
+    assert len(builds) == 1
+
+
+def reduction(layout, function="sum", dtype=BF16, out_dtype=None):
+    out_dtype = out_dtype or dtype
+    return ReductionCall(function, 2, (1,), False, dtype, out_dtype, layout=layout, **HOPPER)
+
+
+ROWS = RowLayout(8, False, 128, False)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (reduction(ROWS, "var"), "does not compute var"),
+        (reduction(None), "reduces innermost axes of known, positive length"),
+        (reduction(ROWS, dtype=torch.complex64), "reduces no complex numbers"),
+        (
+            reduction(ROWS, dtype=F32, out_dtype=F16),
+            "does not round torch.float32 to torch.float16 first",
+        ),
+    ],
+)
+def test_reductions_that_are_refused_say_why(call: ReductionCall, reason: str) -> None:
+    assert RowReductionKernel.refusal(call) == reason
+
+
+def test_rows_are_reduced_by_as_many_threads_as_they_need() -> None:
+    assert SumFwdOp(dim=-1).key_for("reduction", reduction(ROWS)) == "rows"
+    assert VarFwdOp(dim=-1).key_for("reduction", reduction(ROWS, "var")) == "rows"
+    x = torch.empty(2048, 4096, dtype=BF16)
+    assert row_layout(x, (1,)) == RowLayout(8, False, 128, False)
+    assert row_layout(x[:, :4095], (1,)) == RowLayout(8, True, 128, False)
+    assert row_layout(x[:, :64], (1,)) == RowLayout(8, False, 32, False)
+    assert row_layout(x.view(256, -1), (1,)) == RowLayout(8, False, 1024, False)
+    assert row_layout(x, (0, 1)) == RowLayout(8, False, 256, True)
+    assert row_layout(x.view(2048, 1, 4096), (1, 2)) == row_layout(x, (1,))
+    assert row_layout(x, (0,)) is None
+    assert row_layout(x[:, :0], (1,)) is None
+
+
+def softmax(n, dtype=BF16, out_dtype=None):
+    return SoftmaxCall(2, 1, dtype, out_dtype or dtype, False, n, **HOPPER)
+
+
+def test_softmax_is_chosen_by_the_length_of_rows() -> None:
+    op = SoftmaxFwdOp(dim=-1)
+    longest = SoftmaxOnChipKernel.LONGEST_ROW
+    assert op.key_for("softmax", softmax(longest)) == "on_chip"
+    assert op.key_for("softmax", softmax(longest + 1)) == "streaming"
+    assert SoftmaxOnChipKernel.refusal(softmax(longest + 1)) == (
+        f"holds rows of at most {longest} elements in registers, not {longest + 1}"
+    )
+    for call, reason in (
+        (softmax(None), "normalises along an innermost axis of known, positive length"),
+        (softmax(64, F32, F16), "does not round torch.float32 to torch.float16 first"),
+    ):
+        assert SoftmaxStreamingKernel.refusal(call) == reason
+        assert op.key_for("softmax", call) == "portable"
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "reason"),
+    [
+        (None, F32, "scans along an innermost axis of known, positive length"),
+        (64, torch.int64, "scans no torch.int64"),
+        (64, F32, None),
+    ],
+)
+def test_scans_of_rows(n, dtype, reason) -> None:
+    call = ScanCall("cumsum", 2, 1, dtype, n, **HOPPER)
+    assert RowScanKernel.refusal(call) == reason
+    assert CumsumFwdOp().key_for("scan", call) == ("portable" if reason else "rows")
+
+
+def test_rotations_need_an_access() -> None:
+    x = torch.empty(2, 5, 4, 64, dtype=BF16)
+    assert access_to(x, 64, False, None) == Access(8, 4, None)
+    assert access_to(x[..., 1:33], 32, False, None).vector == 1
+    assert access_to(x[..., ::2], 32, False, None) is None
+    call = RotaryCall("neox", 64, 64, False, BF16, None, **HOPPER)
+    assert RotaryTileKernel.refusal(call) == (
+        "reads heads without gaps that fit a block, of fewer than 2^31 elements in all"
+    )
+    assert RoPEFwdOp().key_for("rotary", call) == "portable"
+
+
+def test_layer_norm_is_held_on_chip() -> None:
+    call = LayerNormCall(4096, 1e-5, True, False, BF16, **HOPPER)
+    assert LayerNormFwdOp([4096]).key_for("layer_norm", call) == "on_chip"
+    assert LayerNormOnChipKernel.entry_for(call)[0] == (4096, BF16, 1e-5, True, False)

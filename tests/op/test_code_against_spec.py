@@ -343,9 +343,11 @@ def test_named_objects_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("acme_costs")
     module.count = lambda call: (call.indices["N"], call.derived_bytes())  # type: ignore[attr-defined]
     module.two = lambda call, more: (0, 0)  # type: ignore[attr-defined]
-    module.number = 3  # type: ignore[attr-defined]
+    module.number = type("Number", (), {"__module__": "acme_costs"})()  # type: ignore[attr-defined]
     module.half = lambda call: (0.5, -1)  # type: ignore[attr-defined]
     module.fails = lambda call: call.indices["Z"]  # type: ignore[attr-defined]
+    for function in (module.count, module.two, module.half, module.fails):
+        function.__module__ = "acme_costs"
     monkeypatch.setitem(sys.modules, "acme_costs", module)
 
     def found(name: str) -> list[tuple[str, int, str]]:
@@ -360,12 +362,12 @@ def test_named_objects_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     assert message.startswith("acme_costs.two does not take the call alone: missing")
     assert found("number") == [("roofline.func", 51, "acme_costs.number is not callable")]
     [(_, _, message)] = found("absent")
-    assert message.startswith("acme_costs.absent cannot be resolved: AttributeError")
+    assert message.startswith("acme_costs.absent cannot be resolved: ImportError")
 
 
 def test_algebraic_types_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("acme_types")
-    module.number = 3  # type: ignore[attr-defined]
+    module.number = type("Number", (), {"__module__": "acme_types"})()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "acme_types", module)
     spec = copy.deepcopy(SPEC)
     spec["signature"]["params"] = {"c": {"type": "AcmeSum"}}
@@ -381,13 +383,14 @@ def test_algebraic_types_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     found = findings("AlgebraicFwdOp")
     texts = [text for path, check, text in found if check == 51]
     assert texts[0] == "acme_types.number is not a class"
-    assert texts[1].startswith("acme_types.B cannot be resolved: AttributeError")
-    assert texts[2].startswith("acme_types.Order cannot be resolved: AttributeError")
+    assert texts[1].startswith("acme_types.B cannot be resolved: ImportError")
+    assert texts[2].startswith("acme_types.Order cannot be resolved: ImportError")
     assert len(texts) == len(found) == 3
 
 
 def test_an_algebraic_value_that_its_class_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
+        __module__ = "acme_types"
         kind = "a"
 
         def __init__(self) -> None:

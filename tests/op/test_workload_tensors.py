@@ -148,6 +148,8 @@ class Ring:
 def test_an_algebraic_value_is_an_instance_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("acme_types")
     module.Ring, module.Order = Ring, Order  # type: ignore[attr-defined]
+    for defined in (Ring, Order):
+        monkeypatch.setattr(defined, "__module__", "acme_types")
     monkeypatch.setitem(sys.modules, "acme_types", module)
     adts = {
         "Cache": {

@@ -256,6 +256,50 @@ def test_gradients_are_refused_in_traced_code_too():
         assert compiled(op)(x, x).tolist() == [2, 2]
 
 
+def test_detached_results_inside_code_that_computes_gradients():
+    op = add_op()(2.0)
+
+    def function(x):
+        with torch.no_grad():
+            scale = op(x, x)
+        return (x * scale).sum()
+
+    x = torch.ones(2, requires_grad=True)
+    for call in (function, compiled(function)):
+        x.grad = None
+        call(x).backward()
+        assert x.grad.tolist() == [3, 3]
+        assert compiled(op)(x.detach(), x.detach()).tolist() == [3, 3]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+def test_tangents_are_refused_with_and_without_grad_mode():
+    op, x = add_op()(), torch.ones(2)
+    for mode in (torch.enable_grad, torch.no_grad):
+        with mode(), pytest.raises(RuntimeError) as caught:
+            torch.func.jvp(lambda x: op(x, torch.ones(2)), (x,), (x,))
+        assert str(caught.value) == (
+            f"{type(op).__name__}: x carries a tangent, but ops have no forward-mode derivatives; "
+            "detach what is to count as a constant"
+        )
+    with torch.autograd.forward_ad.dual_level():
+        assert op(x, x).tolist() == [2, 2]
+
+
+def test_vmap_is_refused():
+    op, x = add_op()(), torch.ones(3, 2)
+    message = (
+        f"{type(op).__name__}: torch.func.vmap cannot look into an op; call it on the whole batch "
+        "where its shapes allow that, or in a loop"
+    )
+    for call in (lambda x: op(x, x), in_place()(True)):
+        with pytest.raises(RuntimeError, match="vmap cannot look into an op") as caught:
+            torch.func.vmap(call)(x)
+    with pytest.raises(RuntimeError) as caught:
+        torch.func.vmap(op)(x, x)
+    assert str(caught.value) == message
+
+
 def test_compiled_function_whose_op_is_gone_says_so():
     op = add_op()()
     key = op._instance_key
@@ -298,6 +342,24 @@ def test_composite_compiles_after_an_eager_call_held_its_sub_ops():
     record = op.last_call
     assert compiled(op)(x).tolist() == [3, 3, 3]
     assert op.last_call is record
+
+
+def test_composite_that_holds_nothing_says_what_to_do():
+    op, x = composite(add_op())(), torch.ones(3)
+    with pytest.raises(Exception, match="call the op once before it is compiled") as caught:
+        compiled(op)(x)
+    assert f"{type(op).__name__}: stage 'part' holds no sub-op for the identity None" in str(
+        caught.value
+    )
+    assert op.held_delegates() == ()
+    op(x)
+    assert compiled(op)(x).tolist() == [3, 3, 3]
+
+
+def test_composite_that_holds_nothing_runs_where_graphs_may_break():
+    op = composite(add_op())()
+    assert torch.compile(op, backend="aot_eager")(torch.ones(3)).tolist() == [3, 3, 3]
+    assert len(op.held_delegates()) == 1
 
 
 def test_composite_that_a_target_serves_traces_its_kernel():

@@ -83,8 +83,8 @@ class _Rejected(Exception):
 
 
 @dataclass
-class _Attempt:
-    """The values of one attempt; the scope in which a spec's expressions are evaluated."""
+class Attempt:
+    """The values of one attempt: the scope in which a spec's expressions are evaluated."""
 
     spec: OpSpec
     facts: Facts
@@ -184,7 +184,7 @@ class Drawing:
 
         A declaration that rejects the values names those it reads; one of them is drawn again.
         """
-        attempt = _Attempt(self.spec, self.facts, point)
+        attempt = Attempt(self.spec, self.facts, point)
         self._draw_values(attempt, rng, empty)
         for _ in range(tries):
             attempt.contents.clear()
@@ -205,15 +205,13 @@ class Drawing:
 
     # Values
 
-    def _draw_values(self, attempt: _Attempt, rng: Random, empty: str | None) -> None:
+    def _draw_values(self, attempt: Attempt, rng: Random, empty: str | None) -> None:
         attempt.base = [rng.randint(1, 5) for _ in range(3)]
         attempt.requests = rng.randint(1, 4)
         for name in self._names:
             self._draw_value(attempt, name, rng, empty=name == empty)
 
-    def _draw_value(
-        self, attempt: _Attempt, name: str, rng: Random, *, empty: bool = False
-    ) -> None:
+    def _draw_value(self, attempt: Attempt, name: str, rng: Random, *, empty: bool = False) -> None:
         signature, values = self.spec.signature, attempt.values
         param = signature.params.get(name)
         if isinstance(param, Param):
@@ -249,7 +247,7 @@ class Drawing:
 
     # Completion
 
-    def _complete(self, attempt: _Attempt) -> DrawnCall:
+    def _complete(self, attempt: Attempt) -> DrawnCall:
         """The call that the values make."""
         signature = self.spec.signature
         self._check_rules(attempt)
@@ -260,7 +258,7 @@ class Drawing:
         written = tuple(name for name in tensors if self._is_written(name, attempt.point))
         return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
 
-    def _check_rules(self, attempt: _Attempt) -> None:
+    def _check_rules(self, attempt: Attempt) -> None:
         """The values keep invariants, refinements and a row of the dtype combinations."""
         signature = self.spec.signature
         for name, value in attempt.values.items():
@@ -273,7 +271,7 @@ class Drawing:
             if not _succeeds(attempt.of, rule):
                 raise self._rejected(rule)
 
-    def _check_promises(self, attempt: _Attempt, tensors: Mapping[str, DrawnTensor]) -> None:
+    def _check_promises(self, attempt: Attempt, tensors: Mapping[str, DrawnTensor]) -> None:
         """What is said of contents holds."""
         for name, tensor in tensors.items():
             declared = self._inputs[name]
@@ -282,7 +280,7 @@ class Drawing:
                     raise self._rejected(requirement, declared.values)
 
     def _tensors(
-        self, attempt: _Attempt, declared: Mapping[str, TensorInput] | Mapping[str, TensorOutput]
+        self, attempt: Attempt, declared: Mapping[str, TensorInput] | Mapping[str, TensorOutput]
     ) -> dict[str, DrawnTensor]:
         """The tensors that are present."""
         return {
@@ -299,7 +297,7 @@ class Drawing:
         assert mutated.node is not None
         return self.facts.fold(mutated.node, point) == Constant(True)
 
-    def _tensor(self, attempt: _Attempt, tensor: TensorInput | TensorOutput) -> DrawnTensor:
+    def _tensor(self, attempt: Attempt, tensor: TensorInput | TensorOutput) -> DrawnTensor:
         """One tensor, with contents where they are declared."""
         values = tensor.values if isinstance(tensor, TensorInput) else None
         rejected = self._rejected(tensor.shape, values)
@@ -317,7 +315,7 @@ class Drawing:
             raise rejected
         return DrawnTensor(shape, dtype, contents.values)
 
-    def _contents(self, attempt: _Attempt, name: str, values: Declaration[Expr]) -> Contents:
+    def _contents(self, attempt: Attempt, name: str, values: Declaration[Expr]) -> Contents:
         """What the generator of a metadata tensor yields; predicates of others may read it."""
         assert values.node is not None
         call = self.facts.fold(values.node, attempt.point)
@@ -326,7 +324,7 @@ class Drawing:
         attempt.contents[name] = contents.values
         return contents
 
-    def _shape_of(self, attempt: _Attempt, tensor: TensorInput | TensorOutput) -> tuple[int, ...]:
+    def _shape_of(self, attempt: Attempt, tensor: TensorInput | TensorOutput) -> tuple[int, ...]:
         shape: list[int] = []
         for part in self.families.parts(tensor.shape, attempt.point) or ():
             if isinstance(part, Splice):

@@ -143,5 +143,7 @@ _HELPERS: dict[str, Any] = {
     "_refuse_out": faults.refuse_out,
     "_refuse_execution": faults.refuse_execution,
     "_refuse_gradient": faults.refuse_gradient,
+    "_refuse_tangents": faults.refuse_tangents,
+    "_forward_mode": torch.autograd.forward_ad,
 }
 """What the unit may use beside the arguments of its functions."""

@@ -6,10 +6,11 @@ These faults are found before the dispatcher sees the arguments; its own complai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
+from torch.autograd import forward_ad
 
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.scalars import unfit
@@ -67,6 +68,32 @@ def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
         f"{op._spec.name}: {', '.join(names)} requires grad, but the spec names no backward op for "
         "this call; call it under torch.no_grad() for detached results"
     )
+
+
+def refuse_tangents(op: Any, tensors: Mapping[str, Any]) -> None:
+    """Refuse inputs that carry a tangent, if any does."""
+    names = [
+        name
+        for name, tensor in tensors.items()
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None
+    ]
+    if names:
+        raise RuntimeError(
+            f"{op._spec.name}: {', '.join(names)} carries a tangent, but ops have no forward-mode "
+            "derivatives; detach what is to count as a constant"
+        )
+
+
+def refuse_batching(owner: str) -> Callable[..., NoReturn]:
+    """The batching rule of an operator of the class named `owner`: there is none."""
+
+    def refuse(*_arguments: object) -> NoReturn:
+        raise RuntimeError(
+            f"{owner}: torch.func.vmap cannot look into an op; call it on the whole batch where "
+            "its shapes allow that, or in a loop"
+        )
+
+    return refuse
 
 
 def binding_fault(

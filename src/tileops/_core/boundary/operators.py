@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tileops._core.boundary.autograd import Formula
+from tileops._core.boundary.faults import refuse_batching
 from tileops._core.boundary.naming import NAMESPACE
 
 
@@ -55,16 +56,19 @@ def register_operator(owner: str, parts: OperatorParts) -> torch._ops.OpOverload
         if known is None or (known.schema, known.text) != (parts.schema, parts.text):
             if known is not None:
                 known.library._destroy()
-            _registered[parts.name] = _Registered(owner, parts.schema, parts.text, _define(parts))
+            _registered[parts.name] = _Registered(
+                owner, parts.schema, parts.text, _define(owner, parts)
+            )
     overload: torch._ops.OpOverload = getattr(torch.ops.tileops, parts.name).default
     return overload
 
 
-def _define(parts: OperatorParts) -> torch.library.Library:
+def _define(owner: str, parts: OperatorParts) -> torch.library.Library:
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(parts.name + parts.schema, tags=(torch.Tag.needs_exact_strides,))
     library.impl(parts.name, parts.body, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{parts.name}", parts.fake, lib=library)
+    torch.library.register_vmap(f"{NAMESPACE}::{parts.name}", refuse_batching(owner), lib=library)
     if parts.formula is not None:
         torch.library.register_autograd(
             f"{NAMESPACE}::{parts.name}",

@@ -101,6 +101,7 @@ class _EntryPrinter:
         doc = "Enter through the operator of the call's effect branch."
         with self.writer.function("_call_boundary", self._signature(), "object", doc):
             self._print_checks()
+            self._print_tangent_check()
             self._print_gradient_check()
             if len(branches) == 1:
                 self._print_operator_call(0, branches[0], "_op._instance_key")
@@ -108,6 +109,15 @@ class _EntryPrinter:
             given = ", ".join([*self.names.values(), "_op._instance_key"])
             presence = _tuple([f"{name} is not None" for name in self.absentable])
             self.writer.line(f"return _find_call(_op, {presence})({given})")
+
+    def _print_tangent_check(self) -> None:
+        """Refuse inputs with tangents: the dispatcher would drop these without a word."""
+        with self.writer.block("if _forward_mode._current_level >= 0"):
+            self.writer.line(f"_refuse_tangents(_op, {self._named_inputs()})")
+
+    def _named_inputs(self) -> str:
+        """A display of the inputs by name."""
+        return f"{{{', '.join(f'{name!r}: {name}' for name in self.inputs)}}}"
 
     def _print_gradient_check(self) -> None:
         """Refuse tensors that require grad, except where a backward op computes the gradient."""

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from tileops._core.op.entries import Entries
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class Composite(Entries):
 
         Raises:
             KeyError: the stage is not declared.
+            RuntimeError: a compiler traces the call, and nothing is held yet.
             TypeError: `given` is no op, or the identity cannot be hashed.
             ValueError: `given` is held elsewhere in this op, another op is held here, or holding
                 it would form a cycle.
@@ -58,6 +61,11 @@ class Composite(Entries):
 
     def _hold(self, stage: str, identity: Hashable, given: Any, params: dict[str, Any]) -> Op:
         """Hold a sub-op that is not held yet."""
+        if torch.compiler.is_compiling():
+            raise RuntimeError(
+                f"{self._name}: stage {stage!r} holds no sub-op for the identity {identity!r}, and "
+                "a compiler cannot make one: call the op once before it is compiled"
+            )
         self._check_place(stage, identity)
         with self._build_lock:
             held = self._delegates.get(stage, {}).get(identity)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tileops.testing.choice import chosen_ops
+from tileops.testing.compiling import bounded_ops
 from tileops.testing.memory import poisoned
 
 collect_ignore_glob = [] if torch.cuda.is_available() else ["test_gpu*.py"]
@@ -21,6 +22,9 @@ def poisoned_memory() -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`op` runs over the names of the chosen ops."""
+    """`op` runs over the names of the chosen ops, `bounded` over those that have operators."""
+    names = metafunc.config.getoption("tileops_ops", None)
     if "op" in metafunc.fixturenames:
-        metafunc.parametrize("op", chosen_ops(metafunc.config.getoption("tileops_ops", None)))
+        metafunc.parametrize("op", chosen_ops(names))
+    if "bounded" in metafunc.fixturenames:
+        metafunc.parametrize("bounded", bounded_ops(names))

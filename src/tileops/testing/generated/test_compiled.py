@@ -1,24 +1,32 @@
-"""Cold compilation with `fullgraph=True` of every op that has tensor inputs."""
+"""The operators of every op: schema, fakes, layouts, export, extents that vary, what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 import torch
 from torch import Tensor
 
-from tileops.testing.calling import (
-    assert_close,
-    buffer,
-    class_of,
-    construct,
-    expected,
-    inputs,
-    results,
-    spec_of,
+from tileops.testing.calling import class_of, construct, inputs, results, spec_of
+from tileops.testing.compiling import (
+    Graphs,
+    Holder,
+    arguments,
+    assert_like_eager,
+    called,
+    copies_of_layout,
+    operator_arguments,
+    operator_of,
+    overload,
+    proof_calls,
+    uses_float8,
 )
 from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.shrinking import resized_calls, shrunk_rows
+
+EXTENTS = 10
+"""How many calls with different extents one compilation serves."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,77 +37,48 @@ def _cold() -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def calls(op: str) -> list[DrawnCall]:
-    """The drawn calls in dtypes that torch's own checks can compute with."""
-    return [c for c in drawn(op) if not any("float8" in t.dtype for t in c.tensors.values())]
-
-
-def branch(call: DrawnCall) -> tuple[object, ...]:
-    """The effect branch that a call takes: inputs written, whether `out` is passed, outputs."""
-    return call.written, bool(buffer(call)), tuple(call.outputs)
-
-
-def branches(op: str) -> list[DrawnCall]:
-    """One call for each effect branch."""
-    return list({branch(call): call for call in calls(op)}.values())
-
-
-def operator_of(call: DrawnCall) -> str:
-    """The operator of a call's effect branch: the one whose name has nothing beside its marks."""
-    absent = spec_of(call.op).signature.outputs.keys() - set(call.outputs)
-    marks = [f"_writes_{name}" for name in call.written] + [f"_without_{name}" for name in absent]
-    marks += [f"_{name}" for name in buffer(call)]
-    names: tuple[str, ...] = class_of(call.op).compile_op_names
-    return min((name for name in names if all(mark in name for mark in marks)), key=len)
-
-
-class Nodes:
-    """A compiler backend that runs the graph as it is and keeps the names of what it calls."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def __call__(self, graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
-        called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-        self.names += [name.removesuffix(".default") for name in called if "getitem" not in name]
-        return graph
-
-
 def test_operators_exist_exactly_where_tensors_come_in(op: str) -> None:
     spec, names = spec_of(op), class_of(op).compile_op_names
     assert bool(names) == (bool(spec.signature.inputs) and spec.composition is None)
     for name in names:
-        namespace, _, operator = name.partition("::")
-        assert hasattr(getattr(torch.ops, namespace), operator)
+        assert overload(name).name() == name
 
 
-def test_the_graph_holds_the_operator_alone(op: str) -> None:
-    for call in branches(op):
-        if not class_of(op).compile_op_names:
+def test_every_operator_has_its_proof(bounded: str) -> None:
+    """The calls that are compiled cold reach each operator of the class."""
+    reached = {operator_of(construct(call), arguments(call)) for call in proof_calls(bounded)}
+    assert reached == set(class_of(bounded).compile_op_names)
+
+
+def test_every_workload_row_has_a_small_form(op: str) -> None:
+    assert [name for name, call in shrunk_rows(op).items() if call is None] == []
+
+
+WITHOUT_VALUES = ("test_autograd_registration", "test_faketensor")
+"""What opcheck can say of float8, which it cannot compare, and of NaN, which it never finds equal."""
+
+
+def test_operators_pass_opcheck(bounded: str) -> None:
+    """On every workload row, shrunk, and on every branch; equal calls are checked once."""
+    checked: list[DrawnCall] = []
+    wholly = set()
+    for call in (*shrunk_rows(bounded).values(), *drawn(bounded)):
+        if call is None or call in checked:
             continue
-        nodes = Nodes()
-        compiled = torch.compile(construct(call), fullgraph=True, backend=nodes)
-        compiled(**inputs(call), **buffer(call))
-        own = {name.replace("::", ".") for name in class_of(op).compile_op_names}
-        assert len(nodes.names) == 1, nodes.names
-        assert own.issuperset(nodes.names)
-
-
-def test_cold_compilation_gives_the_same(op: str) -> None:
-    for call in branches(op):
-        if not class_of(op).compile_op_names:
+        instance, given = construct(call), positive(arguments(call))
+        name = operator_of(instance, given)
+        if name in wholly and call not in shrunk_rows(bounded).values():
             continue
-        given, out = inputs(call), buffer(call)
-        wanted = expected(call, given)
-        compiled = torch.compile(construct(call), fullgraph=True, backend="aot_eager")
-        returned = compiled(**given, **out)
-        assert_close(call, given, returned, wanted)
-        outputs = spec_of(op).signature.outputs.values()
-        for output, found in zip(outputs, results(op, returned), strict=True):
-            if output.alias in call.written:
-                assert found is given[output.alias]
-            elif out and output.buffered:
-                assert found is out["out"]
+        checked.append(call)
+        values = results(bounded, instance(**copies_of_layout(given)))
+        compares = not uses_float8(call) and not any(map(holds_nan, values))
+        torch.library.opcheck(
+            overload(name),
+            operator_arguments(instance, given),
+            test_utils="ALL" if compares else WITHOUT_VALUES,
+        )
+        wholly |= {name} if compares or all(map(uses_float8, drawn(bounded))) else set()
+    assert wholly == set(class_of(bounded).compile_op_names)
 
 
 def positive(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -111,21 +90,116 @@ def holds_nan(result: Tensor | None) -> bool:
     return result is not None and bool(result.isnan().any())
 
 
-def test_operators_pass_opcheck(op: str) -> None:
-    """Calls that give NaN are passed over: for opcheck, NaN differs from itself."""
-    if not class_of(op).compile_op_names:
+def offset(tensor: Tensor) -> Tensor:
+    """A view that begins one element into its memory."""
+    return torch.cat((tensor.reshape(-1)[:1], tensor.reshape(-1)))[1:].view(tensor.shape)
+
+
+def strided(tensor: Tensor) -> Tensor:
+    """A view of every second element."""
+    return torch.stack((tensor, tensor), -1)[..., 0]
+
+
+def expanded(tensor: Tensor) -> Tensor:
+    """A view whose leading axis repeats one row."""
+    return tensor[:1].expand(tensor.shape) if tensor.dim() and len(tensor) > 1 else tensor
+
+
+@pytest.mark.parametrize("layout", [offset, strided, expanded])
+def test_layouts_compile_like_eager_calls(bounded: str, layout: Callable[[Tensor], Tensor]) -> None:
+    """Contents that mean something, and tensors that may not overlap themselves, keep theirs."""
+    declared = spec_of(bounded).signature.inputs
+    call = proof_calls(bounded)[0]
+    given = arguments(call)
+    for name, tensor in given.items():
+        fixed = name not in declared or declared[name].values is not None
+        if layout is expanded and (fixed or name in call.written):
+            continue
+        if layout is offset or (name in declared and not declared[name].contiguous):
+            given[name] = layout(tensor)
+    compiled = torch.compile(construct(call), fullgraph=True, backend="aot_eager")
+    assert_like_eager(call, compiled, given)
+
+
+def test_exported_modules_hold_the_operator(bounded: str) -> None:
+    for call in proof_calls(bounded):
+        instance, given = construct(call), arguments(call)
+        program = torch.export.export(Holder(instance), (given,), strict=False)
+        assert operator_of(instance, given) in called(program.graph)
+        module = program.module()
+        assert_like_eager(call, lambda module=module, **given: module(given)[0], arguments(call))
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["dynamic", "marked"])
+def test_one_graph_serves_all_extents(bounded: str, marked: bool) -> None:
+    calls = resized_calls(bounded, EXTENTS)
+    assert len(calls) == EXTENTS
+    instance, graphs = construct(calls[0]), Graphs()
+    compiled = torch.compile(
+        instance, fullgraph=True, backend=graphs, dynamic=None if marked else True
+    )
+    varying = axes_that_vary(calls)
+    for call in calls:
+        given = inputs(call)
+        for name, axes in varying.items() if marked else ():
+            torch._dynamo.mark_dynamic(given[name], axes)
+        compiled(**given)
+    assert len(graphs.calls) == 1
+
+
+def axes_that_vary(calls: tuple[DrawnCall, ...]) -> dict[str, list[int]]:
+    """The axes of each input that have different lengths in different calls."""
+    found = {}
+    for name in inputs(calls[0]):
+        lengths = zip(*(call.tensors[name].shape for call in calls), strict=True)
+        found[name] = [axis for axis, each in enumerate(lengths) if len(set(each)) > 1]
+    return found
+
+
+def floats(call: DrawnCall) -> dict[str, Tensor]:
+    """The inputs that derivatives may be taken of."""
+    return {
+        name: tensor
+        for name, tensor in inputs(call).items()
+        if tensor.is_floating_point() and name not in call.written
+    }
+
+
+def test_a_gradient_that_nothing_computes_is_refused(bounded: str) -> None:
+    call = proof_calls(bounded)[0]
+    if spec_of(bounded).backward is not None or not floats(call):
         return
-    checked = set()
-    for call in reversed(calls(op)):
-        if branch(call) in checked:
-            continue
-        given, instance = positive(inputs(call)), construct(call)
-        if any(map(holds_nan, results(op, instance(**given)))):
-            continue
-        checked.add(branch(call))
-        namespace, _, operator = operator_of(call).partition("::")
-        packet = getattr(getattr(torch.ops, namespace), operator)
-        ordered = [given.get(name) for name in spec_of(op).signature.inputs]
-        written = (tensor.zero_() for tensor in buffer(call).values())
-        torch.library.opcheck(packet.default, (*ordered, *written, instance._instance_key))
-    assert checked == set(map(branch, calls(op)))
+    leaves = {name: tensor.requires_grad_() for name, tensor in floats(call).items()}
+    given = {**arguments(call), **leaves}
+    instance = construct(call)
+    with pytest.raises(RuntimeError, match="requires grad, but the spec names no backward op"):
+        instance(**given)
+    with torch.no_grad():
+        for result in results(bounded, instance(**given)):
+            assert result is None or not result.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+def test_tangents_are_refused(bounded: str) -> None:
+    call = proof_calls(bounded)[0]
+    primals = floats(call)
+    if not primals or uses_float8(call):
+        return
+    instance, others = construct(call), arguments(call)
+
+    def function(*tensors: Tensor) -> object:
+        return instance(**{**others, **dict(zip(primals, tensors, strict=True))})
+
+    values = tuple(primals.values())
+    with pytest.raises(RuntimeError, match="forward-mode"):
+        torch.func.jvp(function, values, values)
+
+
+def test_vmap_is_refused(bounded: str) -> None:
+    call = proof_calls(bounded)[0]
+    if uses_float8(call):
+        return
+    batched = {name: torch.stack((tensor, tensor)) for name, tensor in arguments(call).items()}
+    instance = construct(call)
+    with pytest.raises(RuntimeError, match="vmap"):
+        torch.func.vmap(lambda given: instance(**given))(batched)

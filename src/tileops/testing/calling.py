@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -130,9 +130,18 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
 def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
     """What the op's reference makes of copies of the inputs, as `outcome` has it."""
     copies = {name: tensor.clone() for name, tensor in given.items()}
-    ordered = [copies.get(name) for name in spec_of(call.op).signature.inputs]
-    reference = getattr(_references(call.op), reference_name(call.op))
-    return outcome(call, copies, reference(*ordered, **parameters(call)))
+    return outcome(call, copies, reference(call)(**copies))
+
+
+def reference(call: DrawnCall) -> Callable[..., Any]:
+    """The op's reference with the call's parameters; takes the inputs by name."""
+    function = getattr(_references(call.op), reference_name(call.op))
+    names, params = list(spec_of(call.op).signature.inputs), parameters(call)
+
+    def computed(**given: Tensor) -> Any:
+        return function(*map(given.get, names), **params)
+
+    return computed
 
 
 def outcome(

@@ -27,6 +27,9 @@ from tileops.testing.calling import (
 from tileops.testing.choice import chosen_ops
 from tileops.testing.drawing import DrawnCall, drawn
 
+COMPILATIONS = 1
+"""How many times one instance is compiled for calls of all extents."""
+
 
 class Graphs:
     """A compiler backend that keeps what each graph calls and passes the graph on.

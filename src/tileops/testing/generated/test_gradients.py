@@ -1,0 +1,100 @@
+"""Gradients of ops whose spec names a backward op: as the reference's, compiled, by differences.
+
+The reference is differentiated by torch in float64. Differences are taken where the op takes
+float64, since those of shorter types say little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tileops._core.signature.discriminants import OUT
+from tileops.testing.calling import TOLERANCE, construct, inputs, reference, results, spec_of
+from tileops.testing.drawing import DrawnCall, drawn
+
+Gradients = tuple[Tensor | None, ...]
+
+
+def differentiable(op: str) -> list[DrawnCall]:
+    """The drawn calls that take part in gradients; none of an op without a backward op."""
+    if spec_of(op).backward is None:
+        return []
+    calls = [call for call in drawn(op) if not call.point.get(OUT)]
+    return [call for call in calls if all(t.is_floating_point() for t in leaves(call).values())]
+
+
+def leaves(call: DrawnCall) -> dict[str, Tensor]:
+    """The inputs whose gradients the backward op gives."""
+    backward = spec_of(call.op).backward
+    assert backward is not None
+    return {name: t for name, t in inputs(call).items() if name in backward.outputs.values()}
+
+
+def gradients(
+    call: DrawnCall, function: Callable[..., Any], dtype: torch.dtype | None = None
+) -> Gradients:
+    """The gradients of a weighted sum of all floating-point results.
+
+    Args:
+        call: the call.
+        function: takes the inputs by name.
+        dtype: of the leaves, None for the dtype that was drawn.
+    """
+    given = {name: tensor.to(dtype or tensor.dtype) for name, tensor in leaves(call).items()}
+    for tensor in given.values():
+        tensor.requires_grad_()
+    loss = torch.zeros((), dtype=torch.float64)
+    for place, result in enumerate(results(call.op, function(**{**inputs(call), **given}))):
+        if result is not None and result.is_floating_point():
+            weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(place))
+            loss = loss + (result.double() * weights).sum()
+    return torch.autograd.grad(loss, list(given.values()), allow_unused=True)
+
+
+def assert_gradients(call: DrawnCall, found: Gradients, wanted: Gradients) -> None:
+    """One is the other up to the rounding of the leaves' dtype; None stands for zero."""
+    for (name, leaf), one, other in zip(leaves(call).items(), found, wanted, strict=True):
+        bound = TOLERANCE.get(str(leaf.dtype).removeprefix("torch."), 1e-9)
+        assert one is None or (one.shape, one.dtype) == (leaf.shape, leaf.dtype)
+        first, second = (torch.zeros(leaf.shape) if g is None else g for g in (one, other))
+        try:
+            torch.testing.assert_close(first.double(), second.double(), rtol=bound, atol=4 * bound)
+        except AssertionError as error:
+            raise AssertionError(f"{call}: gradient of {name}: {error}") from None
+
+
+def test_gradients_agree_with_those_of_the_reference(bounded: str) -> None:
+    for call in differentiable(bounded):
+        found = gradients(call, construct(call))
+        assert_gradients(call, found, gradients(call, reference(call), torch.float64))
+
+
+def test_compiled_gradients_are_those_of_eager_calls(bounded: str) -> None:
+    for call in differentiable(bounded)[:2]:
+        torch._dynamo.reset()
+        compiled = torch.compile(construct(call), fullgraph=True, backend="aot_eager")
+        assert_gradients(call, gradients(call, compiled), gradients(call, construct(call)))
+
+
+def test_gradients_agree_with_differences(bounded: str) -> None:
+    for call in differentiable(bounded):
+        given = leaves(call)
+        if any(tensor.dtype is not torch.float64 for tensor in given.values()):
+            continue
+        check(call, construct(call), given)
+
+
+def check(call: DrawnCall, op: Callable[..., Any], given: Mapping[str, Tensor]) -> None:
+    """Differences of every floating-point result in every element of the leaves."""
+
+    def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+        returned = op(**{**inputs(call), **dict(zip(given, tensors, strict=True))})
+        found = results(call.op, returned)
+        return tuple(r for r in found if r is not None and r.is_floating_point())
+
+    values = [tensor.requires_grad_() for tensor in given.values()]
+    assert torch.autograd.gradcheck(function, values, fast_mode=True)

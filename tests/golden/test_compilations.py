@@ -1,0 +1,46 @@
+"""The table of compilations in docs/compile.md has every op; `make golden` renews it.
+
+That the last column is true is what `test_one_graph_serves_all_extents` shows.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import tileops
+from tileops._core.lang.kinds import DTypeKind
+from tileops.testing.calling import class_of, spec_of
+from tileops.testing.compiling import COMPILATIONS, bounded_ops
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compile.md"
+TABLE = re.compile(r"(?<=<!-- compilations -->\n).*?(?=<!-- end of compilations -->)", re.DOTALL)
+
+
+def row(op: str) -> str:
+    """The row of an op: its operators, the indices of its signature, its compilations."""
+    indices = spec_of(op).signature.forall
+    sizes = [
+        f"`{name}`" for name, index in indices.items() if not isinstance(index.kind, DTypeKind)
+    ]
+    return (
+        f"| `{op}` | {len(class_of(op).compile_op_names)} | {' '.join(sizes)} | {COMPILATIONS} |\n"
+    )
+
+
+def table() -> str:
+    """The ops, family by family in the package's order."""
+    ops = sorted(bounded_ops(None), key=lambda op: tileops.FAMILIES.index(spec_of(op).family or ""))
+    return "| op | operators | indices | compilations |\n| --- | --- | --- | --- |\n" + "".join(
+        map(row, ops)
+    )
+
+
+def test_the_table_of_compilations_is_complete(rewrite: bool) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    if rewrite:
+        PAGE.write_text(TABLE.sub(table(), text), encoding="utf-8")
+        return
+    found = TABLE.search(text)
+    assert found is not None
+    assert found[0] == table(), "the ops have changed: run `make golden`"

@@ -23,8 +23,11 @@ LARGE = 8
 EXTENTS = (2, 3, 4, 5, 6, 8, 12, 16)
 DRAWS = 200
 """Calls drawn to find some whose extents differ while the same of them are equal."""
-BLOCKS = (16, 32, 64, 128, 256)
-"""Multiples that layouts ask for; drawn where small extents are rejected over and over."""
+
+MILD = TRIES // 8
+"""Repairs up to which different numbers become different ones, and only small ones."""
+BLOCKS = (1, 16, 32, 64, 128, 256)
+"""Blocks that layouts ask for, and one of them; drawn where others are rejected over and over."""
 
 
 class Shrinking(Drawing):
@@ -41,7 +44,7 @@ class Shrinking(Drawing):
         self.point = setting.branch.point
         self.row: dict[str, Any] = {**setting.params, **setting.indices, **dtypes}
         self._small: dict[int, int] = {}
-        self._rejected = 0
+        self._repairs = 0
 
     def call(self) -> DrawnCall | None:
         """The row's call with small extents, None when none is found."""
@@ -49,7 +52,7 @@ class Shrinking(Drawing):
 
     def _draw_values(self, attempt: Attempt, rng: Random, empty: str | None) -> None:
         self._small.clear()
-        self._rejected = 0
+        self._repairs = 0
         super()._draw_values(attempt, rng, empty)
 
     def _draw_value(self, attempt: Attempt, name: str, rng: Random, *, empty: bool = False) -> None:
@@ -58,7 +61,7 @@ class Shrinking(Drawing):
             return
         rejected = [name] if name in attempt.values else []
         if rejected:
-            self._rejected += 1
+            self._repairs += 1
             self._small.clear()
             if rng.random() < 0.5:  # one number for equal ones again, everywhere
                 rejected = [other for other in self.row if other in attempt.values]
@@ -74,7 +77,8 @@ class Shrinking(Drawing):
             return EXTENTS
         lengths = [v for n, v in attempt.values.items() if n in self._sequences]
         sums = [sum(each) for each in lengths for _ in EXTENTS]
-        return (*EXTENTS, *sums, *(BLOCKS if self._rejected > TRIES // 2 else ()))
+        blocks = BLOCKS * 2 if self._repairs > MILD else ()
+        return (*EXTENTS, *sums, *attempt.multiples, *blocks)
 
     def _is_extent(self, _name: str, number: int) -> bool:
         """Whether a number of the row is to be replaced."""
@@ -89,7 +93,8 @@ class Shrinking(Drawing):
         if not self._is_extent(name, value):
             return value
         if value not in self._small:
-            free = [choice for choice in choices if choice not in self._small.values()]
+            taken = self._small.values() if self._repairs <= MILD else ()
+            free = [choice for choice in choices if choice not in taken]
             self._small[value] = rng.choice(free or choices)
         return self._small[value]
 
@@ -127,7 +132,7 @@ class Resizing(Shrinking):
         """Keep what the last drawing found for parameters and for the tensors of construction."""
         signature = self.spec.signature
         held = [param for param in signature.params.values() if isinstance(param, TensorInput)]
-        names = set(signature.params).union(*(self._reads(tensor.shape) for tensor in held))
+        names = set(signature.params) | self._rejected(*(tensor.shape for tensor in held)).names
         self.row |= {name: self._found[name] for name in names & self._found.keys()}
         self._fixed = frozenset(names)
 

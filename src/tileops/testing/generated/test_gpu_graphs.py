@@ -1,6 +1,6 @@
 """CUDA graphs of every TileLang kernel: what a warm call allocates, capture, replay, Inductor's.
 
-Each kernel runs on the smallest workload row for which its op chooses it.
+Each kernel runs on the first call, from small to large, for which its op chooses it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ import torch
 from torch import Tensor
 
 from tileops import Op
+from tileops._core.signature.discriminants import OUT
 from tileops._core.workload.rows import cases_of
 from tileops._core.workload.tensors import make_arguments
-from tileops.testing.calling import class_of, results, same, spec_of
+from tileops.testing.calling import class_of, parameters, placed, results, same, spec_of
 from tileops.testing.choice import chosen_ops
+from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.shrinking import shrunk_rows
 
 pytestmark = pytest.mark.gpu
+
+MOST_BYTES = 1 << 31
+"""Inputs of a call; several processes share the device."""
 
 Warm = tuple[Op, dict[str, Tensor]]
 """An op that has served a call, and the inputs of that call."""
@@ -40,17 +46,31 @@ def tilelang_keys(op: str) -> Iterator[str]:
 @pytest.fixture
 def warm(name: str, key: str) -> Warm:
     """An instance that the kernel has served once."""
-    spec = spec_of(name)
-    cases = sorted(cases_of(spec), key=lambda case: sum(t.nbytes for t in case.tensors.values()))
-    for case in cases:
-        made = make_arguments(spec, case, "cuda")
-        given = {input: tensor for input, tensor in made.inputs.items() if tensor is not None}
-        op: Op = class_of(name)(**made.params)
+    for op, given in candidates(name):
         if key in {step.key for step in op.explain(**given).interfaces}:
             op(**copied(given))
             torch.cuda.synchronize()
             return op, given
-    pytest.fail(f"{name} chooses {key} for none of its workload rows")
+    pytest.fail(f"{name} chooses {key} for none of its rows, small or whole")
+
+
+def candidates(name: str) -> Iterator[Warm]:
+    """Calls on the device: small ones drawn from the spec, then the rows as they are."""
+    for call in (*shrunk_rows(name).values(), *drawn(name)):
+        if call is not None and not call.point.get(OUT):
+            yield class_of(name)(**{**parameters(call), **on_device(call)}), placed(call, "cuda")
+    spec = spec_of(name)
+    cases = [(sum(t.nbytes for t in case.tensors.values()), case) for case in cases_of(spec)]
+    for nbytes, case in sorted(cases, key=lambda pair: pair[0]):
+        if nbytes <= MOST_BYTES:
+            made = make_arguments(spec, case, "cuda")
+            given = {input: tensor for input, tensor in made.inputs.items() if tensor is not None}
+            yield class_of(name)(**made.params), given
+
+
+def on_device(call: DrawnCall) -> dict[str, str]:
+    """The parameter that names a device, where there is one."""
+    return {"device": "cuda"} if "device" in spec_of(call.op).signature.params else {}
 
 
 def copied(given: Mapping[str, Tensor]) -> dict[str, Tensor]:

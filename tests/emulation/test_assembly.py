@@ -39,7 +39,7 @@ PROGRAMS = {
     "longest row, sum": lambda: on_chip(1 << 14, "bfloat16", 512, added=True),
     "longest row, centred": lambda: on_chip(1 << 14, "bfloat16", 512, centred=True, biased=True),
     "streamed": lambda: build_norm_streaming(
-        Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=1024, unroll=2
+        Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=512, unroll=4
     ),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),

@@ -136,7 +136,7 @@ class _StreamingKernel(Kernel):
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Enough bytes in flight to hide the latency of memory, as far as registers reach."""
-        return {"threads": 1024, "unroll": 2 if self.has_bias else 4}
+        return {"threads": 512 if self.has_bias else 1024, "unroll": 4}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

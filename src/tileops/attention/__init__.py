@@ -1,4 +1,8 @@
 """Softmax attention."""
 
+from typing import TYPE_CHECKING
+
 from tileops.attention.ops import *  # noqa: F403
-from tileops.attention.ops import __all__ as __all__
+
+if not TYPE_CHECKING:
+    from tileops.attention.ops import __all__ as __all__

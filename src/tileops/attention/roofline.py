@@ -1,4 +1,4 @@
-"""Operation and byte counts of the attention family that depend on metadata contents.
+"""Operation and byte counts of the attention family that depend on metadata or on what is visible.
 
 A visible score costs `4 D + 5`: two contractions, and scale, maximum, subtraction, exponential and
 sum; a soft cap costs 3 more; each element of the result costs a division.
@@ -6,40 +6,125 @@ sum; a soft cap costs 3 more; each element of the result costs a division.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
 
 
-def grouped_query_attention_varlen(call: SignatureCall) -> tuple[int, int]:
-    """FLOPs and bytes of packed requests.
+class _Reach(NamedTuple):
+    """What the queries of requests see.
 
-    Keys, values and rotary rows that no query reaches are not read.
+    Attributes:
+        scores: visible pairs.
+        keys: keys that some query sees.
+        positions: positions that queries or seen keys stand at.
+    """
+
+    scores: int
+    keys: int
+    positions: int
+
+
+def grouped_query_attention_dense(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of a batch; keys, values and rotary rows out of reach are not read."""
+    index = call.indices
+    batch, rows, columns = index["B"], index["S_q"], index["S_kv"]
+    reach = _reached([(rows, columns)], *_window(index))
+    flops = batch * _flops(index, reach.scores, rows)
+    read = {
+        "k": (columns, reach.keys),
+        "v": (columns, reach.keys),
+        "rope_cos": (columns + index.get("P_pad", 0), reach.positions),
+        "rope_sin": (columns + index.get("P_pad", 0), reach.positions),
+    }
+    return flops, call.derived_bytes() - _unread(call, read)
+
+
+def grouped_query_attention_varlen(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of packed requests; what no query reaches is not read."""
+    index = call.indices
+    spans = zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv"), strict=True)
+    reach = _reached(spans, *_window(index))
+    read = {
+        "k": (index["T_kv"], reach.keys),
+        "v": (index["T_kv"], reach.keys),
+        "rope_cos": (index.get("P", 0), reach.positions),
+        "rope_sin": (index.get("P", 0), reach.positions),
+    }
+    flops = _flops(index, reach.scores, index["T_q"])
+    return flops, call.derived_bytes() - _unread(call, read)
+
+
+def paged_prefill(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of appending and attending.
+
+    Of the pages the rows that hold a prefix are read, once however many requests share them, and
+    those of new tokens written. Scales count for float8 pages only.
     """
     index = call.indices
-    left = index["window_size_left"]
-    right = 0 if index["is_causal"] else index["window_size_right"]
-    scores = keys_read = 0
-    positions: set[int] = set()
-    lengths = zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv"), strict=True)
-    for rows, columns in lengths:
-        seen = [_visible(c, columns, left, right) for c in range(columns - rows, columns)]
-        scores += sum(map(len, seen))
-        reached = [keys for keys in seen if keys]
-        if reached:
-            keys_read += reached[-1].stop - reached[0].start
-            positions.update(range(reached[0].start, columns))
+    lengths, cached = _lengths(call, "cu_seqlens_q"), call.metadata_values("cache_seqlens")
+    spans = [(new, before + new) for new, before in zip(lengths, cached, strict=True)]
+    reach = _reached(spans, -1, 0 if index["is_causal"] else -1)
+    tables, size = call.metadata_values("block_table"), index["page_size"]
+    prefix = {
+        table[place // size] * size + place % size
+        for table, new, before in zip(tables, lengths, cached, strict=True)
+        for place in range(before if new else 0)
+    }
+    total = call.derived_bytes()
+    for name in ("k_pages", "v_pages"):
+        total -= 2 * call.bytes(name) - _row_bytes(call, name) * (len(prefix) + index["T_q"])
+    if call.tensors["k_pages"][1] != "float8_e4m3fn":
+        total -= call.bytes("k_scale") + call.bytes("v_scale")
+    return _flops(index, reach.scores, index["T_q"]), total
+
+
+def paged_prefill_writes(call: SignatureCall) -> int:
+    """Bytes of the result and of the rows of the pages that are written."""
+    rows = _row_bytes(call, "k_pages") + _row_bytes(call, "v_pages")
+    written: int = call.bytes("o") + call.indices["T_q"] * rows
+    return written
+
+
+def _row_bytes(call: SignatureCall, name: str) -> int:
+    """Bytes of one row of a tensor."""
+    (rows, *_), _ = call.tensors[name]
+    return call.bytes(name) // rows if rows else 0
+
+
+def _flops(index: Mapping[str, Any], scores: int, rows: int) -> int:
+    """Operations of attention with `scores` visible pairs and `rows` queries."""
     per_score = 4 * index["D"] + 5 + (3 if index["softcap"] else 0)
-    flops = index["H"] * (scores * per_score + index["T_q"] * index["D"])
-    read = {"k": keys_read, "v": keys_read, "rope_cos": len(positions), "rope_sin": len(positions)}
-    return flops, call.derived_bytes() - sum(_excess(call, name, n) for name, n in read.items())
+    flops: int = index["H"] * (scores * per_score + rows * index["D"])
+    return flops
+
+
+def _window(index: Mapping[str, Any]) -> tuple[int, int]:
+    """The sides of the window, negative where open."""
+    right = 0 if index["is_causal"] else index["window_size_right"]
+    return index["window_size_left"], right
 
 
 def _lengths(call: SignatureCall, offsets: str) -> list[int]:
     """The length of each request."""
     return [stop - start for start, stop in pairwise(call.metadata_values(offsets))]
+
+
+def _reached(spans: Iterable[tuple[int, int]], left: int, right: int) -> _Reach:
+    """What the queries see of requests with so many queries and keys."""
+    scores = keys = 0
+    positions: set[int] = set()
+    for rows, columns in spans:
+        seen = [_visible(c, columns, left, right) for c in range(columns - rows, columns)]
+        scores += sum(map(len, seen))
+        reached = [part for part in seen if part]
+        if reached:
+            keys += reached[-1].stop - reached[0].start
+            positions.update(range(reached[0].start, columns))
+    return _Reach(scores, keys, len(positions))
 
 
 def _visible(c: int, columns: int, left: int, right: int) -> range:
@@ -49,9 +134,10 @@ def _visible(c: int, columns: int, left: int, right: int) -> range:
     return range(start, stop)
 
 
-def _excess(call: SignatureCall, name: str, rows: int) -> int:
-    """Bytes of a tensor beyond `rows` of its rows; 0 when it is absent."""
-    if not call.present(name):
-        return 0
-    (extent, *_), _ = call.tensors[name]
-    return call.bytes(name) * (extent - rows) // extent if extent > rows else 0
+def _unread(call: SignatureCall, read: Mapping[str, tuple[int, int]]) -> int:
+    """Bytes of present tensors beyond those rows, out of so many, that are read."""
+    return sum(
+        call.bytes(name) * (extent - rows) // extent
+        for name, (extent, rows) in read.items()
+        if call.present(name) and extent > rows
+    )

@@ -1,4 +1,4 @@
-"""Kernel interfaces of the attention family and their plain-torch implementations.
+"""Attention of packed requests, each over its own keys.
 
 Not for TileLang programs, which `programs.py` holds.
 """
@@ -12,13 +12,10 @@ from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from tileops.attention.kernels.softmax import SoftmaxAttention, places, rotated, visible
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
-
-QUERY_BLOCK = 1024
-"""Query rows whose scores are held at once where they are formed explicitly."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +108,7 @@ class VarlenAttentionPortableKernel(
     def __init__(self, call: VarlenAttentionCall) -> None:
         super().__init__(call)
         self._window = (call.window_left, 0 if call.is_causal else call.window_right)
+        self._softmax = SoftmaxAttention(call.sm_scale, call.softcap)
 
     def forward(
         self,
@@ -148,12 +146,13 @@ class VarlenAttentionPortableKernel(
             batch = run.batched(q, k, v)
             left, right = self._binding_window(run.rows, run.columns)
             if left < 0 and right < 0:
-                out = self._attend(*batch, None)
-            elif (left, right) == (-1, 0) and run.rows == run.columns and not self.call.softcap:
-                out = self._scaled(*batch, is_causal=True)
+                out = self._softmax.attend(*batch)
+            elif (left, right) == (-1, 0) and run.rows == run.columns:
+                out = self._softmax.attend_causally(*batch)
             else:
                 c = torch.arange(run.columns - run.rows, run.columns)
-                out = self._attend(*batch, _visible(c, torch.arange(run.columns), left, right))
+                mask = visible(c, torch.arange(run.columns), left, right)
+                out = self._softmax.attend(*batch, mask[None])
             parts.append(out.flatten(0, 1))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -161,67 +160,23 @@ class VarlenAttentionPortableKernel(
         self, q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor
     ) -> Tensor:
         """All requests at once, each query masked to the keys of its own, without host reads."""
-        request_q, place_q = _places(cu_seqlens_q, q.shape[0])
-        request_kv, place_kv = _places(cu_seqlens_kv, k.shape[0])
+        request_q, place_q = places(cu_seqlens_q, q.shape[0])
+        request_kv, place_kv = places(cu_seqlens_kv, k.shape[0])
         c = place_q + _first_positions(cu_seqlens_q, cu_seqlens_kv)[request_q]
         window = self._binding_window(q.shape[0], k.shape[0])
-        mask = (request_q[:, None] == request_kv) & _visible(c, place_kv, *window)
+        mask = (request_q[:, None] == request_kv) & visible(c, place_kv, *window)
         # A masked key still meets a weight of 0, and 0 * NaN would leak into other requests.
         spoilt = ~(k.isfinite().all(-1) & v.isfinite().all(-1))  # [T_kv, H_kv]
         k, v = (part.masked_fill(spoilt[:, :, None], 0) for part in (k, v))
         group = self.call.heads // self.call.kv_heads
         spoils = (mask.float() @ spoilt.float() > 0).repeat_interleave(group, dim=1)
-        if not self.call.softcap:  # of torch's kernels, those that take a mask take no groups
-            k, v = (part.repeat_interleave(group, dim=1) for part in (k, v))
-        out = self._attend(q[None], k[None], v[None], mask)[0]
+        out = self._softmax.attend(q[None], k[None], v[None], mask[None])[0]
         return out.masked_fill(spoils[:, :, None], torch.nan)
 
     def _binding_window(self, rows: int, columns: int) -> tuple[int, int]:
         """The window, without the sides that reach past every key of `rows` by `columns`."""
         left, right = self._window
         return left if left < columns - 1 else -1, right if right < rows - 1 else -1
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """Attention of a batch `[B, S, H, D]` whose members share a mask."""
-        out = (self._capped if self.call.softcap else self._scaled)(q, k, v, mask)
-        # Not every backend of torch gives zeros where nothing is seen.
-        return out if mask is None else out.masked_fill_(~mask.any(1)[:, None, None], 0)
-
-    def _scaled(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: Tensor | None = None,
-        *,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """Torch's own attention."""
-        return F.scaled_dot_product_attention(
-            q.transpose(1, 2),
-            k.transpose(1, 2),
-            v.transpose(1, 2),
-            attn_mask=mask,
-            is_causal=is_causal,
-            scale=self.call.sm_scale,
-            enable_gqa=q.shape[2] != k.shape[2],
-        ).transpose(1, 2)
-
-    def _capped(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """Attention with bounded scores, formed explicitly for a block of queries at a time."""
-        cap, scale = self.call.softcap, self.call.sm_scale
-        heads = self.call.kv_heads, self.call.heads // self.call.kv_heads
-        grouped = q.float().reshape(*q.shape[:2], *heads, -1).permute(0, 2, 3, 1, 4)
-        keys, values = (part.float().transpose(1, 2)[:, :, None] for part in (k, v))
-        parts = []
-        for start in range(0, q.shape[1], QUERY_BLOCK):
-            block = slice(start, start + QUERY_BLOCK)
-            scores = torch.tanh((grouped[..., block, :] @ keys.mT) * (scale / cap)) * cap
-            if mask is not None:
-                scores.masked_fill_(~mask[block], -torch.inf)
-            parts.append(torch.softmax(scores, -1) @ values)
-        out = torch.cat(parts, 3).permute(0, 3, 1, 2, 4).flatten(2, 3)
-        return out.to(q.dtype)
 
     def _rotated(
         self, x: Tensor, tables: tuple[Tensor, Tensor], cu_seqlens: Tensor, first: Tensor
@@ -232,18 +187,10 @@ class VarlenAttentionPortableKernel(
         """
         if tables[0].shape[0] == 0:
             return x
-        request, place = _places(cu_seqlens, x.shape[0])
+        request, place = places(cu_seqlens, x.shape[0])
         position = (place + first[request]).clamp_(0, tables[0].shape[0] - 1)
         cos, sin = (table[position].float()[:, None] for table in tables)
-        half = self.call.rotary_dim // 2
-        rotary = x[..., : 2 * half].float()
-        if self.call.rope_layout == "neox":
-            a, b = rotary[..., :half], rotary[..., half:]
-            turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-        else:
-            a, b = rotary[..., 0::2], rotary[..., 1::2]
-            turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
-        return torch.cat((turned.to(x.dtype), x[..., 2 * half :]), -1)
+        return rotated(x, cos, sin, interleaved=self.call.rope_layout == "interleaved")
 
 
 class _Run(NamedTuple):
@@ -276,27 +223,13 @@ def _equal_runs(starts_q: list[int], starts_kv: list[int]) -> Iterator[_Run]:
             yield _Run(queries, slice(run[0][1][0], run[-1][1][1]), len(run), rows, columns)
 
 
-def _visible(c: Tensor, j: Tensor, left: int, right: int) -> Tensor:
-    """Whether the query at position `c` sees key `j` of its request, all pairs."""
-    mask = j >= (c[:, None] - left if left >= 0 else 0)
-    return mask & (j <= c[:, None] + right) if right >= 0 else mask
-
-
 def _first_positions(cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:
     """The position of each request's first query: its keys less its queries."""
     return cu_seqlens_kv.diff() - cu_seqlens_q.diff()
 
 
-def _places(cu_seqlens: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """The request of each of `total` packed tokens, and the token's place in it."""
-    token = torch.arange(total, dtype=cu_seqlens.dtype, device=cu_seqlens.device)
-    request = torch.searchsorted(cu_seqlens[1:].contiguous(), token, right=True)
-    request.clamp_(max=cu_seqlens.numel() - 2)
-    return request, token - cu_seqlens[request]
-
-
 def _dequantised(codes: Tensor, scale: Tensor, cu_seqlens: Tensor) -> Tensor:
     """float8 codes times the factor of their request and group of heads, in float32."""
-    request, _ = _places(cu_seqlens, codes.shape[0])
+    request, _ = places(cu_seqlens, codes.shape[0])
     per_head = scale[request].repeat_interleave(codes.shape[1] // scale.shape[1], dim=1)
     return codes.float() * per_head[:, :, None]

@@ -1,4 +1,4 @@
-"""Softmax attention ops; scores, softmax and sums are float32."""
+"""Attention of packed requests, each over its own keys."""
 
 from __future__ import annotations
 

@@ -1,0 +1,39 @@
+"""Kernel interfaces of the attention family and their implementations, a module for each kind."""
+
+from __future__ import annotations
+
+from tileops.attention.kernels.dense import (
+    DenseAttentionCall,
+    DenseAttentionFwdInterface,
+    DenseAttentionPortableKernel,
+)
+from tileops.attention.kernels.latent import (
+    LatentDecodeCall,
+    LatentDecodeFwdInterface,
+    LatentDecodePortableKernel,
+)
+from tileops.attention.kernels.paged import (
+    PagedPrefillCall,
+    PagedPrefillFwdInterface,
+    PagedPrefillPortableKernel,
+)
+from tileops.attention.kernels.varlen import (
+    VarlenAttentionCall,
+    VarlenAttentionFwdInterface,
+    VarlenAttentionPortableKernel,
+)
+
+__all__ = [
+    "DenseAttentionCall",
+    "DenseAttentionFwdInterface",
+    "DenseAttentionPortableKernel",
+    "LatentDecodeCall",
+    "LatentDecodeFwdInterface",
+    "LatentDecodePortableKernel",
+    "PagedPrefillCall",
+    "PagedPrefillFwdInterface",
+    "PagedPrefillPortableKernel",
+    "VarlenAttentionCall",
+    "VarlenAttentionFwdInterface",
+    "VarlenAttentionPortableKernel",
+]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from random import Random
 from typing import Any
 from zlib import crc32
@@ -18,7 +19,7 @@ from zlib import crc32
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.evaluate import evaluate, generate, holds
 from tileops._core.lang.faults import EvaluationFault
-from tileops._core.lang.kinds import DimKind, DTypeKind, MaybeKind, SeqKind
+from tileops._core.lang.kinds import DimKind, DTypeKind, IntKind, MaybeKind, SeqKind
 from tileops._core.lang.nodes import Call, Constant, Expr, Name, Splice
 from tileops._core.lang.primitives.contents import Contents
 from tileops._core.lang.values import AdtView
@@ -39,6 +40,10 @@ from tileops.testing.values import (
 
 TRIES = 2000
 """Repairs on a branch before it counts as out of reach."""
+LARGEST_TENSOR = 1 << 13
+"""Elements of the largest tensor that is drawn."""
+LARGEST_NAMED = 64
+"""The largest integer of a refinement that a parameter is drawn from."""
 LEAST_CALLS, MOST_CALLS = 10, 24
 """Calls of one op: few branches are drawn on several times, many are thinned out."""
 
@@ -243,7 +248,21 @@ class Drawing:
         if param.name in point:
             return small_value(kind.inner if isinstance(kind, MaybeKind) else kind, rng)
         keeps = rng.random() < 0.5 or takes_an_object(param)
-        return param.default if param.has_default and keeps else small_value(kind, rng)
+        if param.has_default and keeps:
+            return param.default
+        named = self._named_in_rules(param.name) if isinstance(kind, IntKind) else []
+        return rng.choice(named) if named and rng.random() < 0.5 else small_value(kind, rng)
+
+    def _named_in_rules(self, name: str) -> list[int]:
+        """The integers that stand beside a parameter in refinements, but for large ones."""
+        found: set[int] = set()
+        rules = (rule.node for rule in self.spec.signature.shape_rules if rule.node is not None)
+        for rule in rules:
+            nodes = list(walk(rule))
+            if any(isinstance(node, Name) and node.id == name for node in nodes):
+                values = (node.value for node in nodes if isinstance(node, Constant))
+                found |= {v for v in values if type(v) is int and v <= LARGEST_NAMED}
+        return sorted(found)
 
     # Completion
 
@@ -304,7 +323,7 @@ class Drawing:
         try:
             shape = self._shape_of(attempt, tensor)
             dtype = attempt.of(tensor.dtype)
-            if min(shape, default=0) < 0:
+            if min(shape, default=0) < 0 or prod(shape) > LARGEST_TENSOR:
                 raise rejected
             if values is None:
                 return DrawnTensor(shape, dtype)

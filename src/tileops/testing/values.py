@@ -49,7 +49,7 @@ def small_value(kind: Kind, rng: Random) -> Any:
     if isinstance(kind, DimKind):
         return rng.choice((0, 1, 1, 2, 3, 4, 8))
     if isinstance(kind, IntKind):
-        return rng.choice((-2, -1, 0, 1, 2, 3, 4, 8, 32))
+        return rng.choice((-2, -1, 0, 1, 2, 3, 4, 8))
     if isinstance(kind, SeqKind):
         length = rng.randint(0, 3) if kind.length is None else kind.length
         return [small_value(kind.element, rng) for _ in range(length)]

@@ -1,8 +1,9 @@
 """Packages that extend TileOPs, as a stranger meets them: `make examples` runs this.
 
-In a fresh environment with the built wheel of TileOPs, each package of `examples/` and one of every
-kind that `tileops new` writes is installed alone, its tests run, and the tests that are generated
-from its specs. At the end all are installed together and `tileops doctor` looks at them.
+In a fresh environment with the built wheel of TileOPs, each package of `examples/` and one of
+every kind that `tileops new` writes is installed alone; its tests run, and those that TileOPs
+generates for the ops that it brings or serves. At the end all are installed together, and `tileops
+doctor` looks at them.
 """
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-KINDS = ("backend", "kernel", "op", "pack")
+SERVED = ("RMSNormFwdOp", "GemmFwdOp", "SiluAndMulFwdOp", "SharedExpertMLPFwdOp")
+"""What the target of the example backend serves, whole or by stages."""
+KINDS = (
+    ("backend", ("RMSNormFwdOp",), "ACME_BACKEND_ON"),
+    ("kernel", ("RMSNormFwdOp",), None),
+    ("op", ("acme_op",), None),
+    ("pack", ("acme_pack",), None),
+)
+"""What `tileops new` writes, whose generated tests it passes, and what turns it on."""
 
 
 class Package(NamedTuple):
-    """A package to install: its folder, and whether it brings specs."""
+    """A package to install: its folder, whose generated tests it passes, and what turns it on."""
 
     folder: Path
-    has_specs: bool
-
-    @property
-    def module(self) -> str:
-        """The import package."""
-        return self.folder.name.replace("-", "_")
+    tested: tuple[str, ...]
+    switch: str | None = None
 
 
 class Environment:
@@ -55,10 +60,10 @@ class Environment:
         """Run pip; its output shows when it fails."""
         run([str(self.scripts / "python"), "-m", "pip", "-q", *arguments], ROOT)
 
-    def pytest(self, folder: Path, *arguments: str) -> None:
-        """Run pytest in a folder; a warning is an error."""
+    def pytest(self, folder: Path, *arguments: str, **settings: str) -> None:
+        """Run pytest in a folder, with settings in its environment; a warning is an error."""
         command = ["python", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
-        run([str(self.scripts / command[0]), *command[1:], *arguments], folder)
+        run([str(self.scripts / command[0]), *command[1:], *arguments], folder, **settings)
 
     def tileops(self, *arguments: str) -> None:
         """Run the command line."""
@@ -69,9 +74,9 @@ class Environment:
         self.pip("install", "--no-deps", "--no-build-isolation", *map(str, folders))
 
 
-def run(command: Sequence[str], folder: Path) -> None:
+def run(command: Sequence[str], folder: Path, **settings: str) -> None:
     """Run a command; print what it said and leave when it fails."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, **settings, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -96,20 +101,20 @@ def built_wheel(folder: Path) -> Path:
 def packages(environment: Environment, folder: Path) -> Iterator[Package]:
     """The examples, copied, and what `tileops new` writes."""
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    yield Package(folder / "tileops-example-pack", True)
-    yield Package(folder / "tileops-example-kernel", False)
-    yield Package(folder / "tileops-example-backend", False)
-    for kind in KINDS:
+    yield Package(folder / "tileops-example-pack", ("tileops_example_pack",))
+    yield Package(folder / "tileops-example-kernel", ("GemmFwdOp",))
+    yield Package(folder / "tileops-example-backend", SERVED, "TILEOPS_EXAMPLE_BACKEND")
+    for kind, tested, switch in KINDS:
         environment.tileops("new", kind, f"acme-{kind}", "--into", str(folder))
-        yield Package(folder / f"acme-{kind}", kind in {"op", "pack"})
+        yield Package(folder / f"acme-{kind}", tested, switch)
 
 
 def check(environment: Environment, package: Package) -> None:
     """Install a package alone, run its tests and the generated ones, and remove it."""
     environment.install(package.folder)
     environment.pytest(package.folder)
-    if package.has_specs:
-        environment.pytest(package.folder, "--tileops-ops", package.module)
+    settings = {package.switch: "1"} if package.switch else {}
+    environment.pytest(package.folder, "--tileops-ops", *package.tested, **settings)
     environment.pip("uninstall", "-y", package.folder.name)
 
 

@@ -13,7 +13,6 @@ import pytest
 from pages import ROOT, all_fences, fences
 
 from tileops import errors
-from tileops._core.spec import registry
 from tileops.cli.main import build_parser
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -33,18 +32,18 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document)
-def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("own_world")
+def test_examples_run(path: Path) -> None:
     """Blocks of one document share their names; `fragment` is parsed only.
 
     A block marked `file NAME` is a file that lies where the later ones run.
     """
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "_manifest", registry.manifest())
     names: dict[str, Any] = {"__name__": "example"}
     for (language, *words), body in filter(itemgetter(0), all_fences(path)):
         if words[:1] == ["file"]:
-            Path(words[1]).write_text(body, encoding="utf-8")
+            file = Path(words[1])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(body, encoding="utf-8")
             continue
         if language != "python":
             continue

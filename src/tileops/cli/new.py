@@ -114,7 +114,7 @@ def _values(kind: str, name: str) -> dict[str, str]:
         "package": package,
         "name": stem,
         "reference": reference_name(f"{stem}FwdOp"),
-        "switch": f"{package.upper()}_BACKEND",
+        "switch": f"{package.upper()}_ON",
         "description": _DESCRIPTIONS[kind],
     }
 

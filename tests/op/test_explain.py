@@ -6,7 +6,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from toys import AddCall, AddInterface, add_kernel, add_op, body_op, define, pair, spec, tensor
 
 from tileops import backend
-from tileops.errors import DispatchError, OpNotAvailableError, SignatureError, UnknownTargetError
+from tileops.errors import (
+    DispatchError,
+    OpNotAvailableError,
+    SignatureError,
+    UnknownTargetError,
+    candidate_lines,
+)
 
 
 def state(op):
@@ -73,6 +79,26 @@ def test_ambiguous_and_unserved_calls_end_with_their_error():
     assert "refused: " in str(report)
     op = add_op({"tile": add_kernel(devices={"cuda"})})()
     assert isinstance(op.explain(*pair()).error, OpNotAvailableError)
+
+
+def test_candidates_read_alike_in_errors_and_reports():
+    kernels = {
+        "far": add_kernel(devices={"cuda"}),
+        "picky": add_kernel(refusal=classmethod(lambda cls, call: f"wants more than {call.n}")),
+    }
+    op = add_op(kernels)()
+    with pytest.raises(DispatchError) as caught:
+        op(*pair())
+    report = op.explain(*pair())
+    lines = [
+        "far (AddKernel): runs on cuda, not on cpu",
+        f"picky (AddKernel): wants more than {pair()[0].numel()}",
+    ]
+    assert candidate_lines(caught.value.candidates) == lines
+    assert candidate_lines(report.interfaces[0].candidates) == lines
+    for line in lines:
+        assert f"\n  {line}\n" in str(caught.value)
+        assert str(report).count(line) == 1
 
 
 def test_call_that_the_signature_or_the_selection_refuses():

@@ -131,7 +131,8 @@ def test_no_implementation_runs_on_the_device():
         op(*pair())
     assert str(caught.value) == (
         f"{cls.__name__}, interface 'add': no implementation runs on cpu; targets with a builder "
-        "for the op: 'east'; this instance has selected 'builtin'"
+        "for the op: 'east'; this instance has selected 'builtin'\n"
+        "  plain (AddKernel): runs on cuda, not on cpu"
     )
 
 

@@ -444,7 +444,8 @@ def test_without_any_device_no_implementation_is_available():
         op()
     assert str(caught.value) == (
         f"{type(op).__name__}, interface 'add': no implementation runs on an unknown device; "
-        "targets with a builder for the op: none; this instance has selected None"
+        "targets with a builder for the op: none; this instance has selected None\n"
+        "  plain (AddKernel): the device is unknown"
     )
     assert op.serving_target is None
     part = part()

@@ -123,3 +123,16 @@ def test_warnings_as_errors_come_after_every_pack_is_loaded(install: Any) -> Non
         with pytest.raises(RuntimeWarning, match="acme_missing"):
             manifest.specs()
         assert "TwiceFwdOp" in manifest.specs()
+
+
+def test_gradients_may_be_computed_by_another_pack(install: Any) -> None:
+    forward, backward = pack("acme_ahead"), pack("zeta_behind", "TwiceBwdOp", "twice_bwd")
+    forward["acme_ahead/spec.yaml"] += (
+        "  backward: {op: TwiceBwdOp, inputs: {x: grad(y)}, outputs: {y: x}}\n"
+    )
+    install({**forward, **backward}, ahead="acme_ahead:SPEC", behind="zeta_behind:SPEC")
+    op = importlib.import_module("acme_ahead.ops").TwiceFwdOp()
+    x = torch.ones(3, requires_grad=True)
+    op(x).sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, torch.full((3,), 2.0))

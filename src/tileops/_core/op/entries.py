@@ -20,7 +20,7 @@ from tileops._core.dispatch.table import ImplementationTable
 from tileops._core.op.calls import Calls
 from tileops._core.op.notes import add_note
 from tileops._core.targets import loading, registry
-from tileops.errors import DispatchError, OpNotAvailableError
+from tileops.errors import DispatchError, OpNotAvailableError, candidate_lines
 
 MOST_CALL_SPECS = 4096
 """How many call specs are looked up directly; the oldest is dropped first."""
@@ -166,10 +166,12 @@ class Entries(Calls):
         facts = choice.call.describe()
         if choice.outcome == "unavailable":
             device = "an unknown device" if choice.call.device is None else str(choice.call.device)
-            return OpNotAvailableError(
+            message = (
                 f"{place}: no implementation runs on {device}; {self._known_targets()}; "
                 f"this instance has selected {self._serving_target!r}{loading.hint()}"
             )
+            listed = (f"  {line}" for line in candidate_lines(choice.rows))
+            return OpNotAvailableError("\n".join([message, *listed]))
         if choice.outcome == "unserved":
             return DispatchError(f"{place}: no implementation serves the call", choice.rows, facts)
         return DispatchError(

@@ -103,7 +103,13 @@ class Explanation:
         if self.end:
             yield f"  {self.end}"
         if self.error is not None:
-            yield from (f"  refused: {line}" for line in str(self.error).splitlines())
+            yield from (f"  refused: {line}" for line in self._reasons(str(self.error)))
+
+    def _reasons(self, error: str) -> Iterator[str]:
+        """The lines of the error, without the candidates that stand above it already."""
+        rows = [row for step in self.interfaces for row in step.candidates]
+        listed = {f"  {line}" for line in candidate_lines(rows)}
+        yield from (line for line in error.splitlines() if line not in listed)
 
 
 class _CannotFollow(Exception):

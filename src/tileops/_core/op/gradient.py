@@ -34,8 +34,8 @@ class Differentiated(Tuned):
         assert self._spec.backward is not None
         name = self._spec.backward.op
         spec = lookup(name)
-        if spec is not None and spec.in_tree:
-            import_module(f"tileops.{spec.family}")
+        if spec is not None and spec.home is not None:
+            import_module(f"{spec.home}.ops")
         cls = find_class(name)
         if cls is None:
             raise OpNotAvailableError(

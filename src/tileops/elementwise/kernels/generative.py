@@ -123,7 +123,7 @@ class DropoutFwdInterface(KernelInterface):
 class DropoutPortableKernel(PortableKernel[DropoutCall], DropoutFwdInterface):
     """Dropout by torch, in pieces whose random words stay in the cache."""
 
-    PIECE = 1 << 16
+    PIECE = 1 << 17
     """Elements whose random words are drawn at once; a multiple of 4."""
 
     def forward(self, input: Tensor) -> Tensor:

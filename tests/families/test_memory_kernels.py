@@ -77,8 +77,8 @@ def test_strides_and_addresses_narrow_accesses() -> None:
     assert arrange([base.T], 2).layout == Layout(1, (True,), 8)  # as it lies in a copy
 
 
-def pointwise(layout, dtype=BF16):
-    return PointwiseCall("silu", dtype, dtype, (), False, layout, **HOPPER)
+def pointwise(layout, dtype=BF16, inplace=False):
+    return PointwiseCall("silu", dtype, dtype, (), inplace, layout, **HOPPER)
 
 
 FLAT = Layout(1, (True,), 8)
@@ -89,6 +89,10 @@ FLAT = Layout(1, (True,), 8)
     [
         (pointwise(None), "needs to know how the operands lie"),
         (pointwise(FLAT, F64), "has no element type torch.float64"),
+        (
+            pointwise(Layout(2, (True,), 8), inplace=True),
+            "writes in place only where elements lie in one row",
+        ),
         (pointwise(Layout(5, (True,), 8)), "broadcasts over at most 4 axes, not 5"),
         (
             pointwise(Layout(2, (True,), 8, wide=True)),

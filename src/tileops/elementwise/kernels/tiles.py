@@ -72,6 +72,8 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
             return "needs to know how the operands lie"
         if call.dtype not in cls.DTYPES:
             return f"has no element type {call.dtype}"
+        if call.inplace and layout.rank > 1:
+            return "writes in place only where elements lie in one row"
         if layout.rank > RANKS:
             return f"broadcasts over at most {RANKS} axes, not {layout.rank}"
         if layout.rank > 1 and layout.wide:

@@ -51,6 +51,7 @@ FAMILIES: tuple[str, ...] = (
     "gemm",
     "quantization",
     "attention",
+    "linear_attention",
     "sequence_modeling",
     "moe",
 )

@@ -75,9 +75,19 @@ def _python_value(spec: OpSpec, param: Param, value: Any) -> Any:
 
 
 def inputs(call: DrawnCall) -> dict[str, Tensor]:
-    """The call-time tensors by name, those that are passed."""
-    names = spec_of(call.op).signature.inputs
-    return {name: tensor(call, name) for name in names if name in call.tensors}
+    """The call-time tensors by name, those that are passed.
+
+    A reference module may hold a function `<name>_tamed(inputs, **params)`, which gives data of the
+    same form on which the op is stable: a recurrence that blows up tells nothing of its numerics.
+    """
+    spec = spec_of(call.op)
+    names = spec.signature.inputs
+    drawn = {name: tensor(call, name) for name in names if name in call.tensors}
+    tamed = spec.home and getattr(_references(call.op), f"{reference_name(call.op)}_tamed", None)
+    if not tamed:
+        return drawn
+    found: dict[str, Tensor] = tamed(drawn, **parameters(call))
+    return found
 
 
 def placed(call: DrawnCall, device: str) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 BLOCK_ROWS = 64
-"""Rows of a block."""
+"""Rows of a block, unless said otherwise."""
 
 GATHERED_BYTES = 1 << 28
 """Most bytes of one operand that are copied at once for blocks."""
@@ -22,8 +22,8 @@ class Blocks(NamedTuple):
 
     Attributes:
         group: the group of each block `[B]`; of surplus blocks the last one.
-        row: the row at each place `[B, BLOCK_ROWS]`; at places without a row any.
-        holds: whether there is a row `[B, BLOCK_ROWS]`.
+        row: the row at each place `[B, size]`; at places without a row any.
+        holds: whether there is a row `[B, size]`.
         place: where each row of a group stands among all places `[rows]`; for other rows any.
     """
 
@@ -33,27 +33,28 @@ class Blocks(NamedTuple):
     place: Tensor
 
 
-def cut(starts: Tensor, ends: Tensor, rows: int) -> Blocks:
+def cut(starts: Tensor, ends: Tensor, rows: int, size: int = BLOCK_ROWS) -> Blocks:
     """The blocks of groups in ascending order.
 
     Args:
         starts: first row of each group `[G]`, int64.
         ends: the row after its last one, never decreasing.
         rows: all rows, positive.
+        size: rows of a block.
     """
     groups, device = starts.numel(), starts.device
-    count = (ends - starts + (BLOCK_ROWS - 1)) // BLOCK_ROWS
+    count = (ends - starts + (size - 1)) // size
     last = count.cumsum(0)
     first = last - count
     # A group that has rows leaves at most one block partial.
-    block = torch.arange(rows // BLOCK_ROWS + min(rows, groups), device=device)
+    block = torch.arange(rows // size + min(rows, groups), device=device)
     group = torch.searchsorted(last, block, right=True).clamp_(max=groups - 1)
-    row = starts[group] + (block - first[group]) * BLOCK_ROWS
-    row = row[:, None] + torch.arange(BLOCK_ROWS, device=device)
+    row = starts[group] + (block - first[group]) * size
+    row = row[:, None] + torch.arange(size, device=device)
     holds = row < ends[group][:, None]
     index = torch.arange(rows, device=device)
     owner = torch.searchsorted(ends, index, right=True).clamp_(max=groups - 1)
-    place = first[owner] * BLOCK_ROWS + index - starts[owner]
+    place = first[owner] * size + index - starts[owner]
     return Blocks(group, row.clamp_(0, rows - 1), holds, place.clamp_(0, row.numel() - 1))
 
 

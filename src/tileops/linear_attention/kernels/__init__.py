@@ -1,0 +1,15 @@
+"""Kernel interfaces of the linear_attention family and their plain-torch implementations."""
+
+from __future__ import annotations
+
+from tileops.linear_attention.kernels.serving import (
+    StateRecurrenceCall,
+    StateRecurrenceFwdInterface,
+    StateRecurrencePortableKernel,
+)
+
+__all__ = [
+    "StateRecurrenceCall",
+    "StateRecurrenceFwdInterface",
+    "StateRecurrencePortableKernel",
+]

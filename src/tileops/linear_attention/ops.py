@@ -1,0 +1,240 @@
+"""Recurrences over a matrix state, as serving calls them; the state is float32."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from tileops._core.op import Op
+from tileops._core.op.units import tensor_core
+from tileops.linear_attention.kernels import (
+    StateRecurrenceCall,
+    StateRecurrenceFwdInterface,
+    StateRecurrencePortableKernel,
+)
+
+__all__ = [
+    "GatedDeltaNetFwdOp",
+    "KimiDeltaAttentionFwdOp",
+    "DeltaNetInferenceFwdOp",
+    "GLAInferenceFwdOp",
+]
+
+
+class _RecurrenceOp(Op):
+    """A recurrence over a matrix state, with the flags that some of them take."""
+
+    kernel_types = {"portable": StateRecurrencePortableKernel}
+    interfaces = {"state_recurrence": StateRecurrenceFwdInterface}
+    gate: Literal["none", "head", "channel"]
+    has_delta_rule = True
+
+    scale: float | None
+    use_qk_l2norm_in_kernel = False
+    use_beta_sigmoid_in_kernel = False
+    allow_neg_eigval = False
+    state_v_first = False
+    use_gate_in_kernel = False
+    lower_bound: float | None = None
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of the last call's dtype."""
+        return tensor_core(self.last_call.indices["T"])
+
+    def _run(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor | None,
+        beta: Tensor | None,
+        initial_state: Tensor | None,
+        cu_seqlens: Tensor | None,
+        cu_seqlens_cpu: Tensor | None,
+        gate: tuple[Tensor | None, Tensor | None] = (None, None),
+    ) -> tuple[Tensor, Tensor]:
+        """Run the recurrence; `gate` is what makes the log decay of a raw gate."""
+        _, length, heads, key_dim = q.shape
+        call = StateRecurrenceCall(
+            heads=heads,
+            value_heads=v.shape[2],
+            key_dim=key_dim,
+            value_dim=v.shape[3],
+            scale=key_dim**-0.5 if self.scale is None else self.scale,
+            gate=self.gate,
+            is_raw_gate=self.use_gate_in_kernel,
+            lower_bound=self.lower_bound,
+            has_delta_rule=self.has_delta_rule,
+            beta_range=1 + self.allow_neg_eigval if self.use_beta_sigmoid_in_kernel else 0,
+            has_unit_keys=self.use_qk_l2norm_in_kernel,
+            is_v_first=self.state_v_first,
+            is_packed=cu_seqlens is not None,
+            is_decode=length == 1,
+            dtype=q.dtype,
+            device=q.device,
+        )
+        kernel = self.kernel_for("state_recurrence", call)
+        return kernel(q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
+
+
+class GatedDeltaNetFwdOp(_RecurrenceOp):
+    """The gated delta rule, `S ← exp(g) S`, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = scale * qᵀ S`.
+
+    One state for each value head, which uses the query and key head `hv // (HV / H)`; `scale` is
+    `K ** -0.5` unless given. `use_qk_l2norm_in_kernel` divides q and k by their lengths,
+    `use_beta_sigmoid_in_kernel` passes `beta` through a sigmoid, doubled by `allow_neg_eigval`,
+    `use_gate_in_kernel` makes the log decay `-exp(A_log) softplus(g + dt_bias)` of a raw `g`, and
+    `state_v_first` stores states as `[V, K]`.
+
+    `cu_seqlens` packs sequences into the one batch entry, each with a state; `cu_seqlens_cpu` is a
+    copy of them on the host, which a kernel may plan by. An empty sequence keeps its state.
+
+    Source: Gated DeltaNet, Yang et al. 2024; flash-linear-attention.
+    """
+
+    gate = "head"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        use_beta_sigmoid_in_kernel: bool = False,
+        allow_neg_eigval: bool = False,
+        state_v_first: bool = False,
+        use_gate_in_kernel: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
+        self.allow_neg_eigval = allow_neg_eigval
+        self.state_v_first = state_v_first
+        self.use_gate_in_kernel = use_gate_in_kernel
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+        A_log: Tensor | None = None,  # noqa: N803
+        dt_bias: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Run each sequence."""
+        packed = (cu_seqlens, cu_seqlens_cpu)
+        return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
+
+
+class KimiDeltaAttentionFwdOp(_RecurrenceOp):
+    """The gated delta rule with a decay for each channel of the key, `S ← diag(exp(g)) S`.
+
+    Flags are those of `GatedDeltaNetFwdOp`; with a `lower_bound` the log decay of a raw gate is
+    `lower_bound * sigmoid(exp(A_log) (g + dt_bias))`. Source: Kimi Linear, 2025.
+    """
+
+    gate = "channel"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        use_beta_sigmoid_in_kernel: bool = False,
+        allow_neg_eigval: bool = False,
+        state_v_first: bool = False,
+        use_gate_in_kernel: bool = False,
+        lower_bound: float | None = None,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
+        self.allow_neg_eigval = allow_neg_eigval
+        self.state_v_first = state_v_first
+        self.use_gate_in_kernel = use_gate_in_kernel
+        self.lower_bound = lower_bound
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+        A_log: Tensor | None = None,  # noqa: N803
+        dt_bias: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Run each sequence."""
+        packed = (cu_seqlens, cu_seqlens_cpu)
+        return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
+
+
+class DeltaNetInferenceFwdOp(_RecurrenceOp):
+    """The delta rule, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = scale * qᵀ S`.
+
+    States, packing and flags are those of `GatedDeltaNetFwdOp`. Source: DeltaNet, Yang et al. 2024.
+    """
+
+    gate = "none"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Run each sequence."""
+        return self._run(q, k, v, None, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
+
+
+class GLAInferenceFwdOp(_RecurrenceOp):
+    """Gated linear attention, `S ← diag(exp(g)) S + k vᵀ`, `o = scale * qᵀ S`.
+
+    States and packing are those of `GatedDeltaNetFwdOp`. Source: Yang et al. 2023.
+    """
+
+    gate = "channel"
+    has_delta_rule = False
+
+    def __init__(self, scale: float | None = None, *, target: str | None = None) -> None:
+        self.scale = scale
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        g: Tensor,
+        v: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Run each sequence."""
+        return self._run(q, k, v, g, None, initial_state, cu_seqlens, cu_seqlens_cpu)

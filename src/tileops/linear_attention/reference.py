@@ -1,0 +1,213 @@
+"""References of the linear_attention family: float64, token by token, rounded once.
+
+Drawn data is tamed where a recurrence would blow up on it: keys of length 1, strengths below 1,
+log decays below 0, as models have them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def gated_delta_net(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_cpu: Tensor | None = None,
+    A_log: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
+    state_v_first: bool = False,
+    use_gate_in_kernel: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A state of each value head decays, then takes up what it does not hold of a token."""
+    decay = g.double()[..., None]
+    if A_log is not None and dt_bias is not None:
+        decay = -A_log.double().exp()[:, None] * F.softplus(decay + dt_bias.double()[:, None])
+    strength = beta.double()
+    if use_beta_sigmoid_in_kernel:
+        strength = torch.sigmoid(strength) * (2 if allow_neg_eigval else 1)
+    return _recurrence(
+        *_queries_and_keys(q, k, scale, use_qk_l2norm_in_kernel),
+        v,
+        decay,
+        strength,
+        initial_state,
+        cu_seqlens,
+        v_first=state_v_first,
+    )
+
+
+def kimi_delta_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_cpu: Tensor | None = None,
+    A_log: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
+    state_v_first: bool = False,
+    use_gate_in_kernel: bool = False,
+    lower_bound: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As `gated_delta_net`, each channel of the key with a decay of its own."""
+    decay = g.double()
+    if A_log is not None:
+        rate = A_log.double().exp()[:, None]
+        if dt_bias is not None:
+            decay = decay + dt_bias.double().view(len(A_log), -1)
+        if lower_bound is None:
+            decay = -rate * F.softplus(decay)
+        else:
+            decay = lower_bound * torch.sigmoid(rate * decay)
+    strength = beta.double()
+    if use_beta_sigmoid_in_kernel:
+        strength = torch.sigmoid(strength) * (2 if allow_neg_eigval else 1)
+    return _recurrence(
+        *_queries_and_keys(q, k, scale, use_qk_l2norm_in_kernel),
+        v,
+        decay,
+        strength,
+        initial_state,
+        cu_seqlens,
+        v_first=state_v_first,
+    )
+
+
+def delta_net_inference(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_cpu: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A state takes up what it does not hold of a token, and never decays."""
+    decay = torch.zeros(*v.shape[:3], 1, dtype=torch.float64)
+    queries_and_keys = _queries_and_keys(q, k, scale, use_qk_l2norm_in_kernel)
+    return _recurrence(*queries_and_keys, v, decay, beta.double(), initial_state, cu_seqlens)
+
+
+def gla_inference(
+    q: Tensor,
+    k: Tensor,
+    g: Tensor,
+    v: Tensor,
+    initial_state: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    cu_seqlens_cpu: Tensor | None = None,
+    *,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Each channel of the key decays, then the state takes up a token as it is."""
+    queries_and_keys = _queries_and_keys(q, k, scale, False)
+    return _recurrence(*queries_and_keys, v, g.double(), None, initial_state, cu_seqlens)
+
+
+def _queries_and_keys(
+    q: Tensor, k: Tensor, scale: float | None, normalise: bool
+) -> tuple[Tensor, Tensor]:
+    """Scaled queries, and keys, both of length 1 where that is asked."""
+    queries, keys = q.double(), k.double()
+    if normalise:
+        queries, keys = (
+            x / (x.square().sum(3, keepdim=True) + 1e-6).sqrt() for x in (queries, keys)
+        )
+    return queries * (q.shape[3] ** -0.5 if scale is None else scale), keys
+
+
+def _recurrence(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor,
+    beta: Tensor | None,
+    initial_state: Tensor | None,
+    cu_seqlens: Tensor | None,
+    *,
+    v_first: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Every sequence and head, token by token."""
+    batch, length, heads, width = v.shape
+    group = heads // q.shape[2]
+    starts = None if cu_seqlens is None else cu_seqlens.tolist()
+    count = batch if starts is None else len(starts) - 1
+    state = torch.zeros(count, heads, k.shape[3], width, dtype=torch.float64)
+    if initial_state is not None:
+        state = state + (initial_state.mT if v_first else initial_state)
+    out = torch.zeros(v.shape, dtype=torch.float64)
+    spans = [(0, length)] * batch if starts is None else list(pairwise(starts))
+    for sequence, (start, stop) in enumerate(spans):
+        entry = sequence if starts is None else 0
+        for t in range(start, stop):
+            for head in range(heads):
+                key, query = k[entry, t, head // group], q[entry, t, head // group]
+                held = decay[entry, t, head].exp()[:, None] * state[sequence, head]
+                taken = v[entry, t, head].double()
+                if beta is not None:
+                    taken = beta[entry, t, head] * (taken - key @ held)
+                state[sequence, head] = held + key[:, None] * taken
+                out[entry, t, head] = query @ state[sequence, head]
+    return out.to(v.dtype), (state.mT if v_first else state).float().contiguous()
+
+
+def gated_delta_net_tamed(inputs: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
+    """Data as models have it."""
+    return _tamed(inputs)
+
+
+def kimi_delta_attention_tamed(
+    inputs: dict[str, Tensor], *, lower_bound: float | None = None, **_: Any
+) -> dict[str, Tensor]:
+    """Data as models have it; a bound above 0, which none has, is out of the gate's reach."""
+    tamed = _tamed(inputs)
+    if lower_bound is not None and lower_bound > 0:
+        tamed["A_log"] = torch.full_like(inputs["A_log"], 3.0)
+        tamed["g"] = -5 - inputs["g"].abs()
+    return tamed
+
+
+def delta_net_inference_tamed(inputs: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
+    """Data as models have it."""
+    return _tamed(inputs)
+
+
+def gla_inference_tamed(inputs: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
+    """Data as models have it."""
+    return _tamed(inputs)
+
+
+def _tamed(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Keys of length 1, strengths between 0 and 1, log decays below 0."""
+    tamed = dict(inputs)
+    tamed["k"] = F.normalize(inputs["k"].float(), dim=-1).to(inputs["k"].dtype)
+    if "beta" in inputs:
+        tamed["beta"] = inputs["beta"].sigmoid()
+    if "g" in inputs and "A_log" not in inputs:
+        tamed["g"] = -F.softplus(inputs["g"].float()).to(inputs["g"].dtype)
+    return tamed

@@ -77,8 +77,9 @@ def usable_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        # Builds without an accelerator raise an AssertionError from its lazy initialisation.
-        reason = str(error).partition("\n")[0]
+    except (RuntimeError, AssertionError, ImportError) as error:
+        # Builds without an accelerator raise an AssertionError from its lazy initialisation, or
+        # miss the module that would do it. What follows the first sentence lists torch's backends.
+        reason = str(error).partition("\n")[0].partition(". ")[0]
         raise OpNotAvailableError(f"device {name} cannot be used: {reason}") from error
     return normal_form(device)

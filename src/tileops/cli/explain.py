@@ -9,6 +9,7 @@ arguments. Nothing is computed and no memory is taken.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -128,8 +129,8 @@ def _pairs(
 
 
 def _extents(text: str) -> tuple[int, ...]:
-    parts = [part for part in text.replace(",", "x").split("x") if part.strip()]
-    if not all(part.strip().isdigit() for part in parts):
+    parts = text.replace(",", "x").split("x") if text.strip() else []
+    if not all(part.strip().isdecimal() for part in parts):
         raise ValueError("expected extents such as 8x4096")
     return tuple(map(int, parts))
 
@@ -183,17 +184,23 @@ def _explain(
     from tileops._core.devices import usable_device
 
     device = usable_device(device_name)
+    tensors = {}
     with FakeTensorMode():
-        tensors = {
-            name: torch.empty(
-                shapes[name],
-                dtype=getattr(torch, _dtype_of(spec, tensor, dtypes)),
-                device="cpu" if tensor.on_cpu else device,
-            )
-            for name, tensor in spec.signature.inputs.items()
-            if name in shapes
-        }
+        for name, tensor in spec.signature.inputs.items():
+            if name not in shapes:
+                continue
+            dtype = getattr(torch, _dtype_of(spec, tensor, dtypes))
+            _require_addressable(name, shapes[name], dtype.itemsize)
+            place = "cpu" if tensor.on_cpu else device
+            tensors[name] = torch.empty(shapes[name], dtype=dtype, device=place)
         return op.explain(**tensors)
+
+
+def _require_addressable(name: str, shape: tuple[int, ...], itemsize: int) -> None:
+    """Refuse a shape whose strides, which take an empty axis for one element, leave 64 bits."""
+    if math.prod(max(extent, 1) for extent in shape) * itemsize >= 2**63:
+        extents = "x".join(map(str, shape))
+        raise UsageFault(f"--shape {name}={extents}: more bytes than a tensor can hold")
 
 
 def _dtype_of(spec: OpSpec, tensor: TensorInput, dtypes: Mapping[str, str]) -> str:

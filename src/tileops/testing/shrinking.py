@@ -48,7 +48,8 @@ class Shrinking(Drawing):
 
     def call(self) -> DrawnCall | None:
         """The row's call with small extents, None when none is found."""
-        return self.draw(self.point, self._rng(f"{sorted(self.row)} {self.point}"))
+        rng = self._rng(f"{sorted(self.row)} {self.point}")
+        return self.draw(self.point, rng, tries=4 * TRIES)
 
     def _draw_values(self, attempt: Attempt, rng: Random, empty: str | None) -> None:
         self._small.clear()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.utils.cpp_extension
 
 from tileops.testing.calling import class_of, construct, outcome, same
 from tileops.testing.cold import prove_in_a_process
@@ -36,6 +37,15 @@ def test_a_cold_compilation_proves_every_operator(batch: list[str]) -> None:
     assert proven == {op: class_of(op).compile_op_names for op in batch}
 
 
+@pytest.fixture
+def linkable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's libraries under a path without blanks, which torch passes to the linker unquoted."""
+    libraries = tmp_path / "lib"
+    libraries.symlink_to(torch.utils.cpp_extension.TORCH_LIB_PATH)
+    monkeypatch.setattr(torch.utils.cpp_extension, "TORCH_LIB_PATH", str(libraries))
+
+
+@pytest.mark.usefixtures("linkable")
 def test_modules_that_hold_ops_are_packaged(batch: list[str], tmp_path: Path) -> None:
     """All ops in one module: a package takes a C++ compiler several seconds."""
     calls = [proof_calls(op)[0] for op in batch]

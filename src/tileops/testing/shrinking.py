@@ -11,6 +11,9 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from tileops._core.lang.nodes import Call, Name
+from tileops._core.lang.primitives.table import BUILTINS
+from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
 from tileops._core.spec.model import OpSpec, TensorInput
 from tileops._core.spec.registry import lookup
@@ -134,6 +137,7 @@ class Resizing(Shrinking):
         signature = self.spec.signature
         held = [param for param in signature.params.values() if isinstance(param, TensorInput)]
         names = set(signature.params) | self._rejected(*(tensor.shape for tensor in held)).names
+        names |= _specialised(self.spec)
         self.row |= {name: self._found[name] for name in names & self._found.keys()}
         self._fixed = frozenset(names)
 
@@ -155,6 +159,18 @@ class Resizing(Shrinking):
         if name in self._fixed:
             return False
         return number > (1 if name in self.spec.signature.forall else LARGE)
+
+
+def _specialised(spec: OpSpec) -> set[str]:
+    """Names that a built-in of a let takes as plain numbers; each of their values compiles anew."""
+    calls = [
+        node
+        for let in spec.signature.lets.values()
+        if let.node is not None
+        for node in walk(let.node)
+        if isinstance(node, Call) and BUILTINS[node.callee].symint == "specialises"
+    ]
+    return {node.id for call in calls for node in walk(call) if isinstance(node, Name)}
 
 
 Pattern = tuple[tuple[int, ...], ...]

@@ -24,6 +24,8 @@ from tileops.testing.drawing import TRIES, Attempt, Drawing, DrawnCall
 LARGE = 8
 """Numbers above this are extents, not choices: they shrink."""
 EXTENTS = (2, 3, 4, 5, 6, 8, 12, 16)
+STARTS = 64
+"""Searches for a row's call; one that is stuck among its repairs gives way to the next."""
 DRAWS = 200
 """Calls drawn to find some whose extents differ while the same of them are equal."""
 
@@ -52,7 +54,8 @@ class Shrinking(Drawing):
     def call(self) -> DrawnCall | None:
         """The row's call with small extents, None when none is found."""
         rng = self._rng(f"{sorted(self.row)} {self.point}")
-        return self.draw(self.point, rng, tries=4 * TRIES)
+        starts = (self.draw(self.point, rng) for _ in range(STARTS))
+        return next((call for call in starts if call is not None), None)
 
     def _draw_values(self, attempt: Attempt, rng: Random, empty: str | None) -> None:
         self._small.clear()

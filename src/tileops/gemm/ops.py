@@ -27,6 +27,7 @@ from tileops.gemm.kernels import (
     GemmW4A16Call,
     GemmW4A16FwdInterface,
     GemmW4A16PortableKernel,
+    GemvKernel,
     GroupedGemmCall,
     GroupedGemmFwdInterface,
     GroupedGemmPortableKernel,
@@ -65,7 +66,11 @@ class GemmFwdOp(_ContractionOp):
     Source: `torch.matmul` of two matrices.
     """
 
-    kernel_types = {"pipelined": GemmPipelinedKernel, "portable": GemmPortableKernel}
+    kernel_types = {
+        "gemv": GemvKernel,
+        "pipelined": GemmPipelinedKernel,
+        "portable": GemmPortableKernel,
+    }
     interfaces = {"gemm": GemmFwdInterface}
 
     def __init__(

@@ -1,4 +1,4 @@
-"""GEMM: four layouts, every tile, tails in all three extents, rings that go round several times."""
+"""GEMM: few rows; four layouts, every tile, tails in all three extents, rings that go round several times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.gemm.kernels import TILES, GemmPipelinedKernel
+from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemvKernel
 from tileops.gemm.reference import gemm
 
 BLOCKS = 3  # fewer than tiles, so that every block walks
@@ -44,7 +44,25 @@ def _layouts():
 
 WIDE = TILES[0]
 
+
+
+def _gemv(m, n, k, rows, columns, dtype=torch.bfloat16, **config):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        return tuple(torch.randn(i, k, generator=generator).to(dtype) for i in (m, n))
+
+    def expected(a: Tensor, b: Tensor) -> Tensor:
+        return gemm(a, b, trans_a=False, trans_b=True)
+
+    name = f"{m}x{n}x{k}, {rows} by {columns}"
+    return Case(name, GemvKernel, (dtype, rows, columns), inputs, expected, config)
+
+
 CASES = (
+    _gemv(1, 9, 8, 1, 2),
+    _gemv(1, 15, 4104, 1, 4),
+    _gemv(1, 6, 2056, 1, 4, torch.float16, threads=64, unroll=8),
+    _gemv(2, 7, 1032, 2, 2, threads=256, unroll=1),
+    _gemv(3, 9, 2560, 4, 4, torch.float16),
     *_layouts(),
     _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
     _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),

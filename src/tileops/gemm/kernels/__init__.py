@@ -12,6 +12,7 @@ from tileops.gemm.kernels.dense import (
     GemmPipelinedKernel,
     GemmPortableKernel,
 )
+from tileops.gemm.kernels.few_rows import GemvKernel
 from tileops.gemm.kernels.grouped import (
     GroupedGemmCall,
     GroupedGemmFwdInterface,
@@ -57,5 +58,6 @@ __all__ = [
     "GroupedGemmCall",
     "GroupedGemmFwdInterface",
     "GroupedGemmPortableKernel",
+    "GemvKernel",
     "TILES",
 ]

@@ -1,4 +1,4 @@
-"""TileLang programs of the matrix products.
+"""The program of large products, on Hopper's tensor cores and fed by the copy engine.
 
 All extents are run-time values; dtype, layouts and tile are compiled in. Products accumulate in
 float32 and are rounded once.

@@ -1,0 +1,95 @@
+"""Products of few rows with a weight, which reading the weight bounds.
+
+Not for TileLang programs, which `programs` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops.gemm.kernels.dense import GemmCall, GemmFwdInterface
+from tileops.kernels import Kernel
+
+_HOPPER = 90
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _weight_fault(call: GemmCall) -> str | None:
+    """Why the second factor is no weight whose rows are read in whole vectors, or None."""
+    if call.dtype not in _HALVES:
+        return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+    if call.trans_a or not call.trans_b:
+        return "reads both factors along k: a [m, k] and b [n, k]"
+    if call.k == 0:
+        return "has no step to multiply when k is 0"
+    unit = BOUNDARY // call.dtype.itemsize
+    if call.k % unit:
+        return f"reads rows in vectors of {unit} elements, of which k={call.k} is no multiple"
+    return None
+
+
+class GemvKernel(Kernel, GemmFwdInterface):
+    """The product of up to 4 rows with a weight, without tensor cores; 16-bit operands.
+
+    Args:
+        dtype: element type.
+        rows: rows that share each read of the weight, 1, 2 or 4.
+        columns: results of each row that a block gives.
+    """
+
+    supported_archs = frozenset({_HOPPER})
+    preferred_over = frozenset({"pipelined"})
+
+    MOST_ROWS = 4
+
+    def __init__(self, dtype: torch.dtype, rows: int, columns: int) -> None:
+        super().__init__()
+        self.dtype, self.rows, self.columns = dtype, rows, columns
+
+    @classmethod
+    def refusal(cls, call: GemmCall) -> str | None:
+        """Refuses more rows, other layouts and element types, and odd lengths."""
+        if call.m > cls.MOST_ROWS:
+            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
+        return _weight_fault(call) or super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemvKernel]]:
+        """One build for each class of row counts, and for whether the weight is high enough.
+
+        A block takes 4 rows of the weight where enough blocks remain for several on each
+        multiprocessor, else 2.
+        """
+        rows = 1 << (call.m - 1).bit_length()
+        columns = 4 if call.n >= 4 * 6 * call.sm_count else 2
+        constants = (call.dtype, rows, columns)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Threads of a block, and vectors of each row that a thread reads at once."""
+        return {"threads": 128, "unroll": 4 if self.columns * self.rows <= 8 else 2}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other cuts of a row."""
+        return [{"threads": t, "unroll": u} for t in (64, 128, 256) for u in (1, 2, 4, 8)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import build_gemv
+
+        name = str(self.dtype).removeprefix("torch.")
+        program = build_gemv(name, rows=self.rows, columns=self.columns, **config)
+        return program.compile(_HOPPER)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply."""
+        d = torch.empty(a.shape[0], b.shape[0], dtype=self.dtype, device=a.device)
+        self.program()(aligned(a.contiguous()), aligned(b.contiguous()), d)
+        return d

@@ -11,7 +11,7 @@ import tilelang
 
 from emulation.emulator import lower
 from tileops._programs.program import Program
-from tileops.gemm.programs import Tiling, build_gemm_pipelined
+from tileops.gemm.programs import Tiling, build_gemm_pipelined, build_gemv
 from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
 
 HEADERS = Path(tilelang.__file__).parent
@@ -42,6 +42,7 @@ PROGRAMS = {
         Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=512, unroll=4
     ),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
+    "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
 }
 

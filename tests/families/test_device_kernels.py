@@ -7,7 +7,7 @@ import torch
 
 from tileops._core.dispatch.alignment import aligned
 from tileops.gemm import GemmFwdOp
-from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel
+from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel, GemvKernel
 from tileops.norm import RMSNormFwdOp
 from tileops.norm.kernels import RMSNormCall, RMSNormOnChipKernel, RMSNormStreamingKernel
 
@@ -114,6 +114,49 @@ def test_tiles_are_chosen_by_the_class_of_the_shape() -> None:
 def test_row_counts_of_a_class_share_a_build() -> None:
     builds = {GemmPipelinedKernel.entry_for(gemm_call(m, 4096, 4096))[0] for m in range(1, 501)}
     assert len(builds) <= 3
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(("m", "key"), [(1, "gemv"), (4, "gemv"), (5, "pipelined")])
+def test_a_handful_of_rows_needs_no_tensor_cores(m: int, key: str, dtype: torch.dtype) -> None:
+    assert GemmFwdOp().key_for("gemm", gemm_call(m, 4096, 7168, dtype=dtype)) == key
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (gemm_call(5, 64, 64), "multiplies at most 4 rows, not 5"),
+        (
+            gemm_call(1, 64, 64, dtype=torch.float32),
+            "multiplies float16 and bfloat16, not float32",
+        ),
+        (
+            gemm_call(1, 64, 64, trans_b=False),
+            "reads both factors along k: a [m, k] and b [n, k]",
+        ),
+        (gemm_call(1, 64, 0), "has no step to multiply when k is 0"),
+        (
+            gemm_call(1, 64, 63),
+            "reads rows in vectors of 8 elements, of which k=63 is no multiple",
+        ),
+    ],
+)
+def test_few_rows_that_are_refused_say_why(call: GemmCall, reason: str) -> None:
+    assert GemvKernel.refusal(call) == reason
+
+
+def test_a_weight_of_any_height_multiplies_a_handful_of_rows() -> None:
+    assert GemvKernel.refusal(gemm_call(1, 61, 64)) is None
+
+
+def test_row_counts_that_share_reads_share_a_build() -> None:
+    builds = [GemvKernel.entry_for(gemm_call(m, 4096, 4096))[0] for m in (1, 2, 3, 4)]
+    assert [rows for _, rows, _ in builds] == [1, 2, 4, 4]
+
+
+def test_a_low_weight_is_spread_over_more_blocks() -> None:
+    builds = [GemvKernel.entry_for(gemm_call(1, n, 7168))[0] for n in (2112, 4096)]
+    assert [columns for _, _, columns in builds] == [2, 4]
 
 
 def test_tensors_off_the_boundary_are_copied() -> None:

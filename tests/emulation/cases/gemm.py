@@ -1,4 +1,4 @@
-"""GEMM: few rows; four layouts, every tile, tails in all three extents, rings that go round several times."""
+"""GEMM: few rows; four layouts, every tile, tails in all extents, rings that go round often."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def _layouts():
 
 
 WIDE = TILES[0]
-
 
 
 def _gemv(m, n, k, rows, columns, dtype=torch.bfloat16, **config):

@@ -22,7 +22,7 @@ class GemmThinKernel(Kernel, GemmFwdInterface):
     """
 
     devices = frozenset({"cpu", "cuda"})
-    preferred_over = frozenset({"pipelined"})
+    preferred_over = frozenset({"gemv", "pipelined"})
 
     MOST_ROWS = 16
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from tileops import Op, OpNotAvailableError, SignatureError, manifest
+from tileops import Op, OpNotAvailableError, SignatureError, backend, manifest
 from tileops.kernels import CallSpec, Kernel, KernelInterface
 
 pytestmark = pytest.mark.gpu
@@ -235,3 +235,41 @@ def test_calls_on_two_devices_share_no_entry_unless_the_identity_says_so():
     for device in ("cuda:0", "cuda:1"):
         assert op(torch.ones(2, device=device)).tolist() == [2, 2]
     assert ScaleKernel.built == [0, 1]
+
+
+@needs_two
+@pytest.mark.parametrize("first", [0, 1])
+def test_inputs_on_two_devices_are_refused(first):
+    op = pytest.importorskip("tileops.elementwise").AddFwdOp()
+    here, there = (torch.ones(2, device=f"cuda:{index}") for index in (first, 1 - first))
+    with pytest.raises(SignatureError) as caught:
+        op(here, there)
+    text = f"expected one device, got cuda:{first} (input), cuda:{1 - first} (other)"
+    assert text in str(caught.value)
+    assert op.serving_target is None
+    assert op(there, there).tolist() == [2, 2]
+
+
+@needs_two
+def test_held_tensor_follows_the_call_between_two_devices():
+    op = DeviceHeldFwdOp(torch.tensor(3.0))
+    for device in ("cuda:0", "cuda:1", "cuda:0"):
+        assert op(torch.ones(2, device=device)).tolist() == [3, 3]
+        assert op.scale.device == torch.device(device)
+
+
+@needs_two
+def test_builder_of_a_target_runs_on_the_call_s_device():
+    current = []
+
+    def build_kernel(*specs, **parameters):
+        current.append((torch.cuda.current_device(), specs[0].device))
+        return lambda x: x * 2
+
+    name = DeviceScaleFwdOp.__name__
+    backend.register_kernel_builder(op=name, target="two-devices", build_kernel=build_kernel)
+    op = DeviceScaleFwdOp(target="two-devices")
+    for index in (1, 0, 1):
+        assert op(torch.ones(2, device=f"cuda:{index}")).tolist() == [2, 2]
+    assert current == [(1, torch.device("cuda", 1)), (0, torch.device("cuda", 0))]
+    assert torch.cuda.current_device() == 0

@@ -25,6 +25,7 @@ class Case:
         config: entries that differ from the default configuration.
         contains: what the generated source must hold.
         writes: whether the first input is written.
+        absolute: tolerated absolute error, where a result is a sum of rounded terms.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Case:
     config: Mapping[str, Any] = field(default_factory=dict)
     contains: tuple[str, ...] = ()
     writes: bool = False
+    absolute: float | None = None
 
     def __str__(self) -> str:
         return f"{self.kernel.__name__}-{self.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileops.attention.kernels.dense import (
     DenseAttentionCall,
     DenseAttentionFwdInterface,
+    DenseAttentionPipelinedKernel,
     DenseAttentionPortableKernel,
 )
 from tileops.attention.kernels.latent import (
@@ -26,6 +27,7 @@ from tileops.attention.kernels.varlen import (
 __all__ = [
     "DenseAttentionCall",
     "DenseAttentionFwdInterface",
+    "DenseAttentionPipelinedKernel",
     "DenseAttentionPortableKernel",
     "LatentDecodeCall",
     "LatentDecodeFwdInterface",

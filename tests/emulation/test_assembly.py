@@ -11,6 +11,7 @@ import tilelang
 
 from emulation.emulator import lower
 from tileops._programs.program import Program
+from tileops.attention.programs import dense as attention
 from tileops.gemm.programs import Tiling, build_gemm_pipelined, build_gemv
 from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
 
@@ -33,6 +34,12 @@ def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Progra
     )
 
 
+def attend(width: int, rows: int, *, is_causal: bool) -> Program:
+    heads = attention.Heads(32, 8, width, "bfloat16", is_causal, width**-0.5)
+    tiling = attention.Tiling(rows, 128)
+    return attention.build_attention_pipelined(heads, tiling=tiling, blocks=132)
+
+
 PROGRAMS = {
     "longest row": lambda: on_chip(1 << 15, "float32", 512),
     "most elements a thread": lambda: on_chip(1 << 14, "bfloat16", 256),
@@ -44,6 +51,8 @@ PROGRAMS = {
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
+    "attention": lambda: attend(128, 128, is_causal=True),
+    "attention, narrow heads": lambda: attend(64, 192, is_causal=False),
 }
 
 

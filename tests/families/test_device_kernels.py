@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tileops._core.dispatch.alignment import aligned
+from tileops.attention.kernels import DenseAttentionCall, DenseAttentionPipelinedKernel
 from tileops.gemm import GemmFwdOp
 from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel, GemvKernel
 from tileops.norm import RMSNormFwdOp
@@ -166,3 +167,57 @@ def test_tensors_off_the_boundary_are_copied() -> None:
     copy = aligned(view)
     assert copy.data_ptr() % 16 == 0
     assert torch.equal(copy, view)
+
+
+def attention_call(**changes) -> DenseAttentionCall:
+    facts = {
+        "heads": 32,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "is_decode": False,
+        "is_causal": True,
+        "window_left": -1,
+        "window_right": -1,
+        "sm_scale": 0.1,
+        "softcap": 0.0,
+        "rotary_dim": 0,
+        "rope_layout": "neox",
+        "dtype": torch.bfloat16,
+        "out_dtype": torch.bfloat16,
+        "arch": 90,
+        "sm_count": 132,
+    }
+    return DenseAttentionCall(**{**facts, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"head_dim": 64, "dtype": torch.float16, "out_dtype": torch.float16},
+        {"is_causal": False, "heads": 8, "kv_heads": 1},
+        {"window_right": 3},  # hides nothing that a causal mask shows
+    ],
+)
+def test_attention_of_many_queries_is_pipelined(changes) -> None:
+    assert DenseAttentionPipelinedKernel.refusal(attention_call(**changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dtype": torch.float32}, "attends in float16 and bfloat16, not float32"),
+        ({"head_dim": 80}, "attends with heads of [64, 128] channels, not 80"),
+        ({"is_decode": True}, "attends with many queries of a request, not with one"),
+        ({"window_left": 8}, "applies no window, here window_left=8 and window_right=-1"),
+        (
+            {"window_right": 2, "is_causal": False},
+            "applies no window, here window_left=-1 and window_right=2",
+        ),
+        ({"softcap": 30.0}, "does not bound scores, here softcap=30.0"),
+        ({"rotary_dim": 64}, "does not rotate, here rotary_dim=64"),
+        ({"sm_scale": 0.0}, "scales scores by a positive factor, not by 0.0"),
+    ],
+)
+def test_attention_that_is_refused_says_why(changes, reason: str) -> None:
+    assert DenseAttentionPipelinedKernel.refusal(attention_call(**changes)) == reason

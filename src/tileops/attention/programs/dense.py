@@ -118,7 +118,8 @@ def _key_tiles(heads: Heads, tiling: Tiling):
     return count
 
 
-# fmt: off (what macros share travels in their arguments, which would take a line each)
+# What macros share travels in their arguments, which would take a line each.
+# fmt: off
 def _producer(heads: Heads, tiling: Tiling):
     """Makes the macro by which one warp copies a query tile, then keys and values, last first."""
     BM, BN, stages, group = tiling.rows, tiling.columns, tiling.stages, heads.group
@@ -268,7 +269,8 @@ def _consumer(heads: Heads, tiling: Tiling):
     @T.macro
     def attend(
         Qs, Ks, Vs, q_full, q_empty, k_full, k_empty, v_full, v_empty,
-        S, P, A, m, last, sums, part, shrink, step: T.Ref, tile: T.Ref, thread, bx, n, queries, keys,
+        S, P, A, m, last, sums, part, shrink,
+        step: T.Ref, tile: T.Ref, thread, bx, n, queries, keys,
     ):
         slot = T.alloc_var("int32", init=0)
         clear = T.alloc_var("int32", init=0)  # key tiles that all queries of the tile see whole

@@ -8,7 +8,7 @@ import torch
 from tileops._core.dispatch.alignment import aligned
 from tileops.attention.kernels import DenseAttentionCall, DenseAttentionPipelinedKernel
 from tileops.gemm import GemmFwdOp
-from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel, GemvKernel
+from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel, GemmSplitKernel, GemvKernel
 from tileops.norm import RMSNormFwdOp
 from tileops.norm.kernels import RMSNormCall, RMSNormOnChipKernel, RMSNormStreamingKernel
 
@@ -118,8 +118,10 @@ def test_row_counts_of_a_class_share_a_build() -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize(("m", "key"), [(1, "gemv"), (4, "gemv"), (5, "pipelined")])
-def test_a_handful_of_rows_needs_no_tensor_cores(m: int, key: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("m", "key"), [(1, "gemv"), (4, "gemv"), (5, "split"), (64, "split"), (65, "pipelined")]
+)
+def test_few_rows_have_kernels_of_their_own(m: int, key: str, dtype: torch.dtype) -> None:
     assert GemmFwdOp().key_for("gemm", gemm_call(m, 4096, 7168, dtype=dtype)) == key
 
 
@@ -144,10 +146,32 @@ def test_a_handful_of_rows_needs_no_tensor_cores(m: int, key: str, dtype: torch.
 )
 def test_few_rows_that_are_refused_say_why(call: GemmCall, reason: str) -> None:
     assert GemvKernel.refusal(call) == reason
+    if call.m == 1:
+        assert GemmSplitKernel.refusal(call) == reason
 
 
-def test_a_weight_of_any_height_multiplies_a_handful_of_rows() -> None:
-    assert GemvKernel.refusal(gemm_call(1, 61, 64)) is None
+def test_more_than_few_rows_are_refused() -> None:
+    reason = "multiplies at most 64 rows, not 65"
+    assert GemmSplitKernel.refusal(gemm_call(65, 64, 64)) == reason
+
+
+@pytest.mark.parametrize(("m", "key"), [(1, "gemv"), (5, "split")])
+def test_a_weight_of_any_height_multiplies_few_rows(m: int, key: str) -> None:
+    assert GemmFwdOp().key_for("gemm", gemm_call(m, 61, 64)) == key
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "splits"),
+    [(2112, 7168, 8), (4096, 4096, 4), (7168, 16384, 2), (16384, 4096, 1), (4096, 256, 2)],
+)
+def test_parts_of_the_depth_fill_the_device_once(n: int, k: int, splits: int) -> None:
+    assert GemmSplitKernel.entry_for(gemm_call(8, n, k))[0][2] == splits
+
+
+def test_row_counts_of_a_power_share_a_split_build() -> None:
+    builds = {GemmSplitKernel.entry_for(gemm_call(m, 4096, 4096))[0] for m in range(1, 65)}
+    assert {rows for _, rows, _ in builds} == {8, 16, 32, 64}
+    assert len(builds) == 4
 
 
 def test_row_counts_that_share_reads_share_a_build() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tileops.gemm import GemmFwdOp
-from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemvKernel
+from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemmSplitKernel, GemvKernel
 
 HALVES = [torch.float16, torch.bfloat16]
 LAYOUTS = [(False, True), (False, False), (True, True), (True, False)]
@@ -35,7 +35,7 @@ def check(product, a, b, trans_a=False, trans_b=True) -> None:
 @pytest.mark.parametrize(("trans_a", "trans_b"), LAYOUTS)
 def test_products_of_every_class_are_accurate(draw, serving, trans_a, trans_b, dtype):
     op = GemmFwdOp(trans_a, trans_b)
-    for m, n, k in [(8, 8, 8), (136, 264, 200), (1024, 1024, 1000), (2056, 2112, 504)]:
+    for m, n, k in [(72, 8, 8), (136, 264, 200), (1024, 1024, 1000), (2056, 2112, 504)]:
         check(op, *operands(draw, m, n, k, trans_a, trans_b, dtype), trans_a, trans_b)
     assert serving(op, "gemm") == {"GemmPipelinedKernel"}
 
@@ -50,7 +50,7 @@ def test_every_tile_is_accurate(draw, trans_a, trans_b, tile, cluster):
         check(kernel, *operands(draw, m, n, k, trans_a, trans_b, torch.bfloat16), trans_a, trans_b)
 
 
-@pytest.mark.parametrize("m", [5, 63, 65, 127, 129, 1001])
+@pytest.mark.parametrize("m", [65, 127, 129, 1001])
 def test_any_number_of_rows(draw, serving, m):
     op = GemmFwdOp()
     check(op, *operands(draw, m, 4096, 7168, False, True, torch.bfloat16))
@@ -64,6 +64,31 @@ def test_a_handful_of_rows(draw, serving, m, n, k, dtype):
     op = GemmFwdOp()
     check(op, *operands(draw, m, n, k, False, True, dtype))
     assert serving(op, "gemm") == {"GemvKernel"}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    ("n", "k"), [(4096, 4096), (2112, 7168), (7168, 2112), (16384, 520), (61, 1000), (1, 8)]
+)
+@pytest.mark.parametrize("m", [5, 8, 15, 16, 32, 63, 64])
+def test_few_rows(draw, serving, m, n, k, dtype):
+    op = GemmFwdOp()
+    a, b = operands(draw, m, n, k, False, True, dtype)
+    check(op, a, b)
+    first = op(a, b)
+    for _ in range(20):
+        assert torch.equal(op(a, b), first)  # an error that moves would be a race
+    assert serving(op, "gemm") == {"GemmSplitKernel"}
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("splits", [1, 2, 4, 8])
+@pytest.mark.parametrize("rows", [8, 16, 32, 64])
+def test_every_split_is_accurate(draw, rows, splits, stages):
+    kernel = GemmSplitKernel(torch.bfloat16, rows, splits)
+    kernel.config = {"stages": stages}
+    for m, n, k in [(rows, 2112, 7168), (rows + 1, 333, 1032)]:
+        check(kernel, *operands(draw, m, n, k, False, True, torch.bfloat16))
 
 
 @pytest.mark.parametrize("config", GemvKernel(torch.bfloat16, 1, 4).autotune_configs, ids=str)
@@ -85,7 +110,7 @@ def test_large_products_are_accurate_again_and_again(draw):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize(("m", "n", "k"), [(33, 65, 129), (64, 100, 64), (16, 64, 100)])
+@pytest.mark.parametrize(("m", "n", "k"), [(33, 65, 129), (65, 100, 64), (16, 64, 100)])
 def test_odd_pitches_are_left_to_torch(draw, serving, m, n, k, dtype):
     op = GemmFwdOp()
     check(op, *operands(draw, m, n, k, False, True, dtype))
@@ -120,7 +145,7 @@ def test_row_counts_of_a_class_share_a_program(draw, programs):
     for m in range(1, 501):
         op(a[:m], b)
     check(op, a, b)
-    assert len(programs) == len(op.built_entries("gemm")) <= 6  # a few of each algorithm
+    assert len(programs) == len(op.built_entries("gemm")) <= 10  # a few of each algorithm
 
 
 def test_tuning_changes_no_result(draw, monkeypatch, tmp_path):

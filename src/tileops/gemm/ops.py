@@ -24,6 +24,7 @@ from tileops.gemm.kernels import (
     GemmInt8W8A8PortableKernel,
     GemmPipelinedKernel,
     GemmPortableKernel,
+    GemmSplitKernel,
     GemmW4A16Call,
     GemmW4A16FwdInterface,
     GemmW4A16PortableKernel,
@@ -68,6 +69,7 @@ class GemmFwdOp(_ContractionOp):
 
     kernel_types = {
         "gemv": GemvKernel,
+        "split": GemmSplitKernel,
         "pipelined": GemmPipelinedKernel,
         "portable": GemmPortableKernel,
     }

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemvKernel
+from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemmSplitKernel, GemvKernel
 from tileops.gemm.reference import gemm
 
 BLOCKS = 3  # fewer than tiles, so that every block walks
@@ -45,23 +45,30 @@ def _layouts():
 WIDE = TILES[0]
 
 
-def _gemv(m, n, k, rows, columns, dtype=torch.bfloat16, **config):
+def _few_rows(kernel, m, n, k, *constants, dtype=torch.bfloat16, **config):
     def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
         return tuple(torch.randn(i, k, generator=generator).to(dtype) for i in (m, n))
 
     def expected(a: Tensor, b: Tensor) -> Tensor:
         return gemm(a, b, trans_a=False, trans_b=True)
 
-    name = f"{m}x{n}x{k}, {rows} by {columns}"
-    return Case(name, GemvKernel, (dtype, rows, columns), inputs, expected, config)
+    name = f"{m}x{n}x{k}, {' by '.join(map(str, constants))}"
+    contains = ("tl::wgmma_ss", "tl::tma_load") if kernel is GemmSplitKernel else ()
+    return Case(name, kernel, (dtype, *constants), inputs, expected, config, contains)
 
 
 CASES = (
-    _gemv(1, 9, 8, 1, 2),
-    _gemv(1, 15, 4104, 1, 4),
-    _gemv(1, 6, 2056, 1, 4, torch.float16, threads=64, unroll=8),
-    _gemv(2, 7, 1032, 2, 2, threads=256, unroll=1),
-    _gemv(3, 9, 2560, 4, 4, torch.float16),
+    _few_rows(GemvKernel, 1, 9, 8, 1, 2),
+    _few_rows(GemvKernel, 1, 15, 4104, 1, 4),
+    _few_rows(GemvKernel, 1, 6, 2056, 1, 4, dtype=torch.float16, threads=64, unroll=8),
+    _few_rows(GemvKernel, 2, 7, 1032, 2, 2, threads=256, unroll=1),
+    _few_rows(GemvKernel, 3, 9, 2560, 4, 4, dtype=torch.float16),
+    _few_rows(GemmSplitKernel, 5, 72, 1032, 8, 8),
+    _few_rows(GemmSplitKernel, 16, 130, 1160, 16, 2, stages=3),
+    _few_rows(GemmSplitKernel, 17, 61, 520, 32, 4, dtype=torch.float16),
+    _few_rows(GemmSplitKernel, 64, 136, 1544, 64, 2),
+    _few_rows(GemmSplitKernel, 63, 67, 1032, 64, 1, stages=2),
+    _few_rows(GemmSplitKernel, 8, 8, 8, 8, 1),
     *_layouts(),
     _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
     _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),

@@ -12,7 +12,7 @@ from tileops.gemm.kernels.dense import (
     GemmPipelinedKernel,
     GemmPortableKernel,
 )
-from tileops.gemm.kernels.few_rows import GemvKernel
+from tileops.gemm.kernels.few_rows import GemmSplitKernel, GemvKernel
 from tileops.gemm.kernels.grouped import (
     GroupedGemmCall,
     GroupedGemmFwdInterface,
@@ -52,6 +52,7 @@ __all__ = [
     "GemmInt8W8A8PortableKernel",
     "GemmPipelinedKernel",
     "GemmPortableKernel",
+    "GemmSplitKernel",
     "GemmW4A16Call",
     "GemmW4A16FwdInterface",
     "GemmW4A16PortableKernel",

@@ -16,6 +16,9 @@ from tileops.gemm.kernels.dense import GemmCall, GemmFwdInterface
 from tileops.kernels import Kernel
 
 _HOPPER = 90
+_WEIGHT_ROWS, _DEPTH = 64, 128  # of the weight that a step of a part multiplies
+_MOST_SPLITS = 8
+_RING_BYTES = 110 * 1024
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -43,7 +46,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
     """
 
     supported_archs = frozenset({_HOPPER})
-    preferred_over = frozenset({"pipelined"})
+    preferred_over = frozenset({"split", "pipelined"})
 
     MOST_ROWS = 4
 
@@ -92,4 +95,73 @@ class GemvKernel(Kernel, GemmFwdInterface):
         """Multiply."""
         d = torch.empty(a.shape[0], b.shape[0], dtype=self.dtype, device=a.device)
         self.program()(aligned(a.contiguous()), aligned(b.contiguous()), d)
+        return d
+
+
+class GemmSplitKernel(Kernel, GemmFwdInterface):
+    """The product of up to 64 rows with a weight, its depth shared by blocks; 16-bit operands.
+
+    Parts are kept in float32 and added by a second launch, which the first one prepares.
+
+    Args:
+        dtype: element type.
+        rows: rows that a block multiplies, 8, 16, 32 or 64.
+        splits: parts of the depth, a power of two.
+    """
+
+    supported_archs = frozenset({_HOPPER})
+    preferred_over = frozenset({"pipelined"})
+
+    MOST_ROWS = 64
+
+    def __init__(self, dtype: torch.dtype, rows: int, splits: int) -> None:
+        super().__init__()
+        self.dtype, self.rows, self.splits = dtype, rows, splits
+
+    @classmethod
+    def refusal(cls, call: GemmCall) -> str | None:
+        """Refuses more rows, other layouts and element types, and odd lengths."""
+        if call.m > cls.MOST_ROWS:
+            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
+        return _weight_fault(call) or super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmSplitKernel]]:
+        """One build for each class of row counts and number of parts.
+
+        There are as many parts as let all blocks run at once, two on each multiprocessor.
+        """
+        rows = max(8, 1 << (call.m - 1).bit_length())
+        room = 2 * call.sm_count // -(-call.n // _WEIGHT_ROWS)
+        most = min(room, -(-call.k // _DEPTH), _MOST_SPLITS)
+        constants = (call.dtype, rows, 1 << max(most, 1).bit_length() - 1)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Buffers of the ring: what leaves room for two blocks on a multiprocessor."""
+        return {"stages": min(6, _RING_BYTES // ((_WEIGHT_ROWS + self.rows) * _DEPTH * 2))}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other rings, down to two buffers."""
+        return [{"stages": stages} for stages in range(2, self.default_config["stages"] + 1)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import build_gemm_split
+
+        name = str(self.dtype).removeprefix("torch.")
+        program = build_gemm_split(name, rows=self.rows, depth=_DEPTH, splits=self.splits, **config)
+        return program.compile(_HOPPER)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Multiply."""
+        a, b = aligned(a.contiguous()), aligned(b.contiguous())
+        d = torch.empty(a.shape[0], b.shape[0], dtype=self.dtype, device=a.device)
+        if self.splits == 1:
+            self.program()(a, b, d)
+        else:
+            parts = torch.empty(self.splits, *d.shape, dtype=torch.float32, device=a.device)
+            self.program()(a, b, parts, d)
         return d

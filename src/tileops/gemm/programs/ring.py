@@ -1,0 +1,128 @@
+"""The ring of buffers between a warp that copies operands and the warpgroups that multiply them.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+from dataclasses import dataclass
+
+import tilelang.language as T
+
+UNIT = 8
+"""16-bit elements of 16 bytes: what the copy engine asks of every row pitch."""
+WARP, WARPGROUP = 32, 128
+WARPS = WARPGROUP // WARP
+ROWS = 64
+"""Rows of a tile that one warpgroup multiplies."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a product is cut up.
+
+    Args:
+        rows: rows of a tile, 64 for each warpgroup that multiplies.
+        columns: columns of a tile, a multiple of 8.
+        depth: depth of one step along K, a multiple of 64.
+        stages: buffers of the ring between copying and multiplying.
+        group: tile rows that neighbouring blocks share, so that operands meet in the L2 cache.
+        cluster: blocks, one above the other, that share each copy of their part of B.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    group: int = 8
+    cluster: int = 1
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups that multiply."""
+        return self.rows // ROWS
+
+
+@T.macro
+def _advance(slot: T.Ref, phase: T.Ref, stages):
+    """Goes to the next buffer of the ring; the phase changes with every round."""
+    slot += 1
+    if slot == stages:
+        slot = 0
+        phase = 1 - phase
+
+
+def _step_of(X, k, depth, i, extent, k_first):
+    """What one step of one tile reads of an operand."""
+    if k_first:
+        return X[k : k + depth, i : i + extent]
+    return X[i : i + extent, k : k + depth]
+
+
+def producer(tiling: Tiling, trans_a: bool, trans_b: bool):
+    """Makes the macro by which one warp copies steps of a tile, from `first` on, into the ring."""
+    shared_copy = {"cluster_mask": (1 << tiling.cluster) - 1} if tiling.cluster > 1 else {}
+
+    @T.macro
+    def produce(A, B, As, Bs, full, empty, first, steps, bm, bn, slot: T.Ref, phase: T.Ref):
+        for step in T.serial(steps):
+            k = (first + step) * tiling.depth
+            T.barrier_wait(empty[slot], 1 - phase)
+            T.tma_copy(
+                _step_of(A, k, tiling.depth, bm * tiling.rows, tiling.rows, trans_a),
+                As[slot, :, :],
+                barrier=full[slot],
+            )
+            T.tma_copy(
+                _step_of(
+                    B, k, tiling.depth, bn * tiling.columns, tiling.columns,
+                    not trans_b,
+                ),
+                Bs[slot, :, :],
+                barrier=full[slot],
+                **shared_copy,
+            )  # fmt: skip
+            if T.shuffle_elect(WARP):
+                T.barrier_arrive(full[slot])
+            _advance(slot, phase, tiling.stages)
+
+    return produce
+
+
+def consumer(tiling: Tiling, trans_a: bool, trans_b: bool):
+    """Makes the macro by which the warpgroups multiply the steps of a tile.
+
+    One step stays in flight; the buffer of the one before is handed back as soon as it is done.
+    """
+    layout = {
+        "transpose_A": trans_a,
+        "transpose_B": trans_b,
+        "policy": T.GemmWarpPolicy.FullRow,
+    }
+
+    @T.macro
+    def release(empty, slot, thread):
+        if thread % WARP == 0:
+            if tiling.cluster > 1:
+                for rank in tuple(range(tiling.cluster)):
+                    T.mbarrier_arrive(empty[slot], rank)
+            else:
+                T.barrier_arrive(empty[slot])
+
+    @T.macro
+    def multiply(As, Bs, acc, full, empty, steps, thread, slot: T.Ref, phase: T.Ref):
+        last = T.alloc_var("int32")
+        T.barrier_wait(full[slot], phase)
+        T.wgmma_gemm(As[slot, :, :], Bs[slot, :, :], acc, clear_accum=True, **layout)
+        last = slot
+        _advance(slot, phase, tiling.stages)
+        for _ in T.serial(steps - 1):
+            T.barrier_wait(full[slot], phase)
+            T.wgmma_gemm(As[slot, :, :], Bs[slot, :, :], acc, **layout)
+            T.wait_wgmma(1)
+            release(empty, last, thread)
+            last = slot
+            _advance(slot, phase, tiling.stages)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(acc, num_regs=tiling.columns // 2)
+        release(empty, last, thread)
+
+    return multiply

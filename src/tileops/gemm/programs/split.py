@@ -1,0 +1,109 @@
+"""The program of products with few rows, on Hopper's tensor cores: blocks share the depth.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+import tilelang.language as T
+
+from tileops._programs.program import Program
+from tileops.gemm.programs.ring import (
+    ROWS,
+    UNIT,
+    WARP,
+    WARPGROUP,
+    WARPS,
+    Tiling,
+    consumer,
+    producer,
+)
+
+_ADDERS = 256  # threads of a block that adds parts
+
+
+def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: int) -> Program:
+    """`D = A B^T` of few rows: each of `splits` blocks multiplies a part of K, then parts add up.
+
+    Tensors: `A [M, K]`, `B [N, K]`, with more than one part `P [splits, M, N]` in float32, and
+    `D [M, N]`; contiguous, 16-byte aligned, K a multiple of 8 that has at least `splits` steps,
+    none 0.
+
+    Rows of `B` take the place of rows in the tensor cores' products, which are never fewer than
+    64; those of `A` are the columns, padded to `rows` only.
+
+    Args:
+        dtype: `"float16"` or `"bfloat16"`.
+        rows: rows of `A` that a block multiplies, a power of two from 8.
+        depth: depth of one step along K, a multiple of 64.
+        stages: buffers of the ring between copying and multiplying.
+        splits: blocks that share the depth of a tile.
+    """
+    tiling = Tiling(ROWS, rows, depth, stages)
+    produce = producer(tiling, trans_a=False, trans_b=True)
+    multiply = consumer(tiling, trans_a=False, trans_b=True)
+    M, N = T.dynamic("M"), T.dynamic("N")
+    K = T.dynamic("KU") * UNIT
+
+    @T.macro
+    def accumulate(A, B, acc, bn, bm, part):
+        """The products of one part, in the registers of the first warpgroup."""
+        As = T.alloc_shared((stages, rows, depth), dtype)
+        Bs = T.alloc_shared((stages, ROWS, depth), dtype)
+        full = T.alloc_barrier([1] * stages)
+        empty = T.alloc_barrier([WARPS] * stages)
+        thread = T.get_thread_binding()
+        slot = T.alloc_var("int32", init=0)
+        phase = T.alloc_var("int32", init=0)
+        first = T.alloc_var("int32", init=0)
+        steps = T.alloc_var("int32", init=0)
+        first = part * T.ceildiv(K, depth) // splits
+        steps = (part + 1) * T.ceildiv(K, depth) // splits - first
+        if thread >= WARPGROUP:
+            if thread < WARPGROUP + WARP:
+                produce(B, A, Bs, As, full, empty, first, steps, bn, bm, slot, phase)
+        else:
+            multiply(Bs, As, acc, full, empty, steps, thread, slot, phase)
+
+    @T.prim_func
+    def gemm_whole(
+        A: T.Tensor((M, K), dtype), B: T.Tensor((N, K), dtype), D: T.Tensor((M, N), dtype)
+    ):
+        with T.Kernel(T.ceildiv(N, ROWS), T.ceildiv(M, rows), threads=2 * WARPGROUP) as (bn, bm):
+            acc = T.alloc_fragment((ROWS, rows), "float32")
+            accumulate(A, B, acc, bn, bm, 0)
+            if T.get_thread_binding() < WARPGROUP:
+                for j, i in T.Parallel(ROWS, rows):
+                    if bm * rows + i < M and bn * ROWS + j < N:
+                        D[bm * rows + i, bn * ROWS + j] = acc[j, i]
+
+    @T.prim_func
+    def gemm_split(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((N, K), dtype),
+        P: T.Tensor((splits, M, N), "float32"),
+        D: T.Tensor((M, N), dtype),
+    ):
+        with T.Kernel(T.ceildiv(N, ROWS), T.ceildiv(M, rows), splits, threads=2 * WARPGROUP) as (
+            bn,
+            bm,
+            part,
+        ):
+            acc = T.alloc_fragment((ROWS, rows), "float32")
+            T.pdl_trigger()
+            accumulate(A, B, acc, bn, bm, part)
+            if T.get_thread_binding() < WARPGROUP:
+                for j, i in T.Parallel(ROWS, rows):
+                    if bm * rows + i < M and bn * ROWS + j < N:
+                        P[part, bm * rows + i, bn * ROWS + j] = acc[j, i]
+        with T.Kernel(T.ceildiv(N, _ADDERS), M, threads=_ADDERS) as (block, row):
+            column = block * _ADDERS + T.get_thread_binding()
+            total = T.alloc_local((1,), "float32")
+            T.pdl_sync()
+            if column < N:
+                total[0] = 0.0
+                for part in T.unroll(splits):
+                    total[0] += P[part, row, column]
+                D[row, column] = total[0]
+
+    return Program(
+        gemm_split if splits > 1 else gemm_whole, {"tl.disable_thread_storage_sync": True}
+    )

@@ -251,3 +251,20 @@ def test_execution_arguments_reach_the_body():
     assert seen[0][2] == 5
     assert type(seen[0][1]).__name__ == "FakeTensor"
     assert out.tolist() == [0, 0]
+
+
+def test_what_a_body_keeps_in_a_container_stays_in_the_report():
+    def body(self, x, y):
+        for kept in (self.table, self.nested["line"][0]):
+            kept.setdefault("twice", 2 * x)
+        return self.table["twice"] + y
+
+    inputs = {"x": tensor(), "y": tensor()}
+    op = body_op("Keeping", inputs, {"z": tensor()}, body)()
+    op.table, op.nested = {}, {"line": [{}]}
+    op.nested["self"] = op.nested
+    x, y = pair(3)
+    report = op.explain(x, y)
+    assert (report.end, report.error) == (None, None)
+    assert (op.table, op.nested["line"]) == ({}, [{}])
+    assert torch.equal(op(x, y), 2 * x + y)

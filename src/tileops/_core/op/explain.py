@@ -7,6 +7,8 @@ body writes, so that nothing on the instance changes; nothing is built, launched
 
 from __future__ import annotations
 
+import copy
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -304,12 +306,24 @@ _STOPPED = "the body cannot be followed further"
 def _shadow(op: Explained) -> Explained:
     """An instance with the same attributes, whose tables may be written."""
     shadow = type(op).__new__(type(op))
-    shadow.__dict__.update(op.__dict__)
-    shadow._placed_tensors = {name: dict(copies) for name, copies in op._placed_tensors.items()}
-    shadow._delegates = {stage: dict(ops) for stage, ops in op._delegates.items()}
-    shadow._delegate_stages = dict(op._delegate_stages)
+    shared: dict[int, Any] = {}
+    shadow.__dict__.update({name: _own(value, shared) for name, value in op.__dict__.items()})
     shadow._known_calls = {}
     return shadow
+
+
+def _own(value: Any, made: dict[int, Any]) -> Any:
+    """`value`, containers in it copied: a body that keeps a fake tensor keeps it in the copy."""
+    if not isinstance(value, (dict, list, set, deque)):
+        return value
+    if id(value) not in made:
+        made[id(value)] = twin = copy.copy(value)
+        if isinstance(twin, dict):
+            twin.update({key: _own(item, made) for key, item in list(twin.items())})
+        elif not isinstance(twin, set):
+            for at, item in enumerate(twin):
+                twin[at] = _own(item, made)
+    return made[id(value)]
 
 
 @contextmanager

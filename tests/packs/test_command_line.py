@@ -71,3 +71,20 @@ def test_a_pack_whose_module_fails_is_one_error(
         f"tileops {command}: error: TwiceFwdOp is implemented, but the class cannot be imported: "
         "ZeroDivisionError: division by zero\n"
     )
+
+
+def test_run_judges_its_rows(run: Any) -> None:
+    code, text = run("run", "TwiceFwdOp", "--row", "small")
+    assert code == 0, text
+    assert text.startswith("TwiceFwdOp small-float32 on cpu: right\n")
+    assert "32 flops, 256 bytes\n  served    by TorchKernel (builtin)\n" in text
+
+
+def test_run_needs_a_reference(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    files = pack("acme_blind")
+    del files["acme_blind/reference.py"]
+    install(files, acme="acme_blind:SPEC")
+    assert main(("run", "TwiceFwdOp")) == 1
+    assert capsys.readouterr().out == (
+        "TwiceFwdOp small-float32 on cpu: left out: the op has no reference to judge it by\n"
+    )

@@ -52,16 +52,16 @@ def construct(call: DrawnCall) -> Op:
     return made
 
 
-def parameters(call: DrawnCall) -> dict[str, Any]:
-    """The constructor's arguments by name; dtypes are torch's, a `device` is the CPU."""
+def parameters(call: DrawnCall, device: str = "cpu") -> dict[str, Any]:
+    """The constructor's arguments by name; dtypes are torch's, a `device` is the one given."""
     found: dict[str, Any] = {}
     spec = spec_of(call.op)
     for name, declared in spec.signature.params.items():
         if not isinstance(declared, Param):
             if name in call.tensors:
-                found[name] = tensor(call, name)
+                found[name] = tensor(call, name).to("cpu" if declared.on_cpu else device)
         elif name == "device":
-            found[name] = "cpu"
+            found[name] = device
         else:
             found[name] = _python_value(spec, declared, call.params[name])
     return found
@@ -75,18 +75,22 @@ def _python_value(spec: OpSpec, param: Param, value: Any) -> Any:
 
 
 def inputs(call: DrawnCall) -> dict[str, Tensor]:
-    """The call-time tensors by name, those that are passed.
+    """The call-time tensors by name, those that are passed."""
+    names = spec_of(call.op).signature.inputs
+    return tamed(call, {name: tensor(call, name) for name in names if name in call.tensors})
 
-    A reference module may hold a function `<name>_tamed(inputs, **params)`, which gives data of the
-    same form on which the op is stable: a recurrence that blows up tells nothing of its numerics.
+
+def tamed(call: DrawnCall, given: dict[str, Tensor], device: str = "cpu") -> dict[str, Tensor]:
+    """Data of the same form on which the op is stable.
+
+    A reference module may hold a function `<name>_tamed(inputs, **params)` that gives it: a
+    recurrence that blows up tells nothing of its numerics.
     """
-    spec = spec_of(call.op)
-    names = spec.signature.inputs
-    drawn = {name: tensor(call, name) for name in names if name in call.tensors}
-    tamed = spec.home and getattr(_references(call.op), f"{reference_name(call.op)}_tamed", None)
-    if not tamed:
-        return drawn
-    found: dict[str, Tensor] = tamed(drawn, **parameters(call))
+    home = spec_of(call.op).home
+    function = home and getattr(_references(call.op), f"{reference_name(call.op)}_tamed", None)
+    if not function:
+        return given
+    found: dict[str, Tensor] = function(given, **parameters(call, device))
     return found
 
 
@@ -137,16 +141,18 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
     return torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
-def expected(call: DrawnCall, given: Mapping[str, Tensor]) -> tuple[Tensor | None, ...]:
+def expected(
+    call: DrawnCall, given: Mapping[str, Tensor], device: str = "cpu"
+) -> tuple[Tensor | None, ...]:
     """What the op's reference makes of copies of the inputs, as `outcome` has it."""
     copies = {name: tensor.clone() for name, tensor in given.items()}
-    return outcome(call, copies, reference(call)(**copies))
+    return outcome(call, copies, reference(call, device)(**copies))
 
 
-def reference(call: DrawnCall) -> Callable[..., Any]:
+def reference(call: DrawnCall, device: str = "cpu") -> Callable[..., Any]:
     """The op's reference with the call's parameters; takes the inputs by name."""
     function = getattr(_references(call.op), reference_name(call.op))
-    names, params = list(spec_of(call.op).signature.inputs), parameters(call)
+    names, params = list(spec_of(call.op).signature.inputs), parameters(call, device)
 
     def computed(**given: Tensor) -> Any:
         return function(*map(given.get, names), **params)

@@ -1,0 +1,111 @@
+"""One case of a workload row as a call on a device, judged by the op's reference.
+
+The data are those of the workload, the rules of judging those of the generated tests.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from tileops import Op
+from tileops._core.signature.analysis import Analysis
+from tileops._core.signature.effects import effect_branch
+from tileops._core.spec.model import OpSpec
+from tileops._core.spec.names import reference_name
+from tileops._core.workload.cases import Case, TensorForm
+from tileops._core.workload.tensors import make_arguments
+from tileops.testing.calling import assert_close, class_of, expected, parameters, tamed
+from tileops.testing.drawing import DrawnCall, DrawnTensor
+
+HEADROOM = 8
+"""A reference in float64 and its intermediate results take this many times the bytes of a row."""
+
+
+@dataclass(frozen=True)
+class RowCall:
+    """A call that can be made.
+
+    Args:
+        form: the call by shapes and dtypes.
+        op: the op, constructed.
+        inputs: the tensors that are passed, by name.
+        device: where they lie.
+    """
+
+    form: DrawnCall
+    op: Op
+    inputs: dict[str, Tensor]
+    device: torch.device
+
+    def fault(self) -> str | None:
+        """What is wrong with the op's results; None where they are the reference's."""
+        wanted = expected(self.form, self.inputs, str(self.device))
+        given = {name: tensor.clone() for name, tensor in self.inputs.items()}
+        try:
+            assert_close(self.form, given, self.op(**given), wanted)
+        except AssertionError as error:
+            return str(error)
+        return None
+
+    def launch(self) -> None:
+        """Call the op and drop what it returns."""
+        self.op(**self.inputs)
+
+
+def row_call(spec: OpSpec, case: Case, device: torch.device) -> RowCall:
+    """The call of a case on a device.
+
+    Args:
+        spec: the spec of an implemented op that has a reference.
+        case: one of its cases.
+        device: where the call runs.
+    """
+    form = form_of(spec, case)
+    made = make_arguments(spec, case, device).inputs
+    given = {name: tensor for name, tensor in made.items() if tensor is not None}
+    op = class_of(spec.name)(**parameters(form, str(device)))
+    return RowCall(form, op, tamed(form, given, str(device)), device)
+
+
+def form_of(spec: OpSpec, case: Case) -> DrawnCall:
+    """A case in the form in which calls are judged."""
+    point = case.setting.branch.point
+    return DrawnCall(
+        spec.name,
+        point,
+        case.setting.params,
+        {name: _drawn(form) for name, form in case.tensors.items()},
+        {name: _drawn(form) for name, form in case.outputs.items()},
+        effect_branch(Analysis(spec).facts, point).writes,
+    )
+
+
+def _drawn(form: TensorForm) -> DrawnTensor:
+    return DrawnTensor(form.shape, form.dtype, form.values)
+
+
+def has_reference(spec: OpSpec) -> bool:
+    """Whether the package of an op holds its reference."""
+    with suppress(ModuleNotFoundError):
+        return hasattr(import_module(f"{spec.home}.reference"), reference_name(spec.name))
+    return False
+
+
+def bytes_of(case: Case) -> int:
+    """The size of all tensors and outputs of a case."""
+    return sum(form.nbytes for form in (*case.tensors.values(), *case.outputs.values()))
+
+
+def fits(case: Case, device: torch.device) -> bool:
+    """Whether a device has the memory for a case and its reference."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return HEADROOM * bytes_of(case) <= free

@@ -1,0 +1,110 @@
+"""Run an op's workload rows: judge the numbers, then show what each call was and what it took.
+
+The data are those of the row, the same in every run. Results are compared with the op's reference
+within the tolerance of their dtype. A row that does not fit into memory is left out.
+
+  tileops run RMSNormFwdOp --row llama-3.1-8b-decode --dtype bfloat16
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tileops._core.spec.model import OpSpec
+from tileops._core.workload.cases import Case
+from tileops._core.workload.faults import RowFault
+from tileops.cli.output import UsageFault, add_json_flag, print_json
+from tileops.cli.specs import class_of, spec_named
+
+if TYPE_CHECKING:
+    from tileops.bench.clock import Timing
+    from tileops.bench.measuring import RowRecord
+    from tileops.bench.profiles import Reading
+
+NAME = "run"
+SUMMARY = "run an op's workload rows, judged by its reference"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("op", metavar="OP", help="the name of an op")
+    parser.add_argument("--row", metavar="LABEL", help="only the row of this label, or this case")
+    parser.add_argument("--device", default="cpu", help="where to run: cpu (default) or cuda")
+    parser.add_argument("--dtype", help="only cases in which a tensor has this dtype")
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a record per case; 1 when one is wrong or none could be run."""
+    from tileops._core.devices import usable_device
+    from tileops.bench.measuring import RIGHT, WRONG
+    from tileops.bench.sweep import sweep
+
+    spec = spec_named(args.op)
+    device = usable_device(args.device)
+    records = []
+    for record in sweep(((spec, case) for case in cases(spec, args.row, args.dtype)), device):
+        records.append(record)
+        if not args.json:
+            print("\n".join(_lines(record)), flush=True)
+    if args.json:
+        print_json([record.data() for record in records])
+    states = {record.state for record in records}
+    return 1 if WRONG in states or RIGHT not in states else 0
+
+
+def cases(spec: OpSpec, row: str | None, dtype: str | None) -> list[Case]:
+    """The cases that were asked for, at least one.
+
+    Raises:
+        UsageFault: there is none, or the op has no class or an unusable row.
+    """
+    from tileops.bench.sweep import chosen_cases
+
+    class_of(spec)
+    try:
+        found = chosen_cases(spec, row, dtype)
+        known = [case.id for case in chosen_cases(spec)] if not found else []
+    except RowFault as fault:
+        raise UsageFault(f"{spec.name}: {fault}") from fault
+    if not found:
+        asked = " and ".join(filter(None, (row and f"row {row}", dtype and f"dtype {dtype}")))
+        of_that = f" of {asked}" if asked else ""
+        raise UsageFault(f"{spec.name} has no case{of_that}; known: {', '.join(known) or 'none'}")
+    return found
+
+
+def _lines(record: RowRecord) -> Iterator[str]:
+    """A record for people."""
+    reason = f": {record.reason}" if record.reason else ""
+    yield f"{record.op} {record.case} on {record.device}: {record.state}{reason}"
+    if record.timing is None:
+        return
+    if record.bindings:
+        yield f"  bindings  {_pairs(record.bindings)}"
+    if record.tensors:
+        yield f"  tensors   {_pairs(record.tensors)}"
+    if record.flops is not None and record.bytes is not None:
+        yield f"  work      {record.flops:,} flops, {record.bytes:,} bytes"
+    yield f"  served    by {', '.join(record.kernels) or 'no kernel'} ({record.target})"
+    yield f"  time      {time_text(record.timing)}{limit_text(record.reading)}"
+
+
+def _pairs(named: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={text}" for name, text in named.items())
+
+
+def time_text(timing: Timing) -> str:
+    """A median with its spread, in microseconds."""
+    low, middle, high = (seconds * 1e6 for seconds in (timing.low, timing.median, timing.high))
+    return f"{middle:,.1f} us ({low:,.1f} to {high:,.1f}, {timing.calls} calls)"
+
+
+def limit_text(reading: Reading | None) -> str:
+    """The fraction of the device's limit; nothing where that is not known."""
+    if reading is None:
+        return ""
+    excess = f"; the roofline counts too much, {reading.excess}" if reading.excess else ""
+    return f", {reading.efficiency:.0%} of the {reading.limit} limit{excess}"

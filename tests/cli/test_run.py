@@ -1,0 +1,96 @@
+"""`tileops run`: workload rows, judged and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tileops.bench import calls
+from tileops.norm import RMSNormFwdOp, reference
+
+Run = Callable[..., Any]
+
+DECODE = ("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode")
+
+
+def test_a_row_shows_its_record(tileops: Run) -> None:
+    outcome = tileops(*DECODE, "--dtype", "bfloat16")
+    assert outcome.code == 0, outcome.out + outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[0] == "RMSNormFwdOp llama-3.1-8b-decode-bfloat16 on cpu: right"
+    assert "B=" in lines[1]
+    assert "x=bfloat16[1, 4096], weight=bfloat16[4096], output=bfloat16[1, 4096]" in lines[2]
+    assert lines[3].endswith(f"flops, {3 * 4096 * 2:,} bytes")
+    assert lines[4].startswith("  served    by ")
+    assert lines[4].endswith("(builtin)")
+    assert " us (" in lines[5]
+
+
+def test_the_answer_is_data(tileops: Run) -> None:
+    found = tileops(*DECODE, "--json").data
+    assert [record["case"].rpartition("-")[2] for record in found] == ["float16", "bfloat16"]
+    for record in found:
+        assert record["state"] == "right"
+        assert record["timing"]["calls"] >= 3
+        assert record["timing"]["low"] <= record["timing"]["median"] <= record["timing"]["high"]
+        assert record["reading"] is None, "nobody measured this CPU"
+
+
+def test_a_case_is_named_by_its_id(tileops: Run) -> None:
+    found = tileops("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode-float16", "--json").data
+    assert len(found) == 1
+
+
+def test_a_written_input_is_judged_too(tileops: Run) -> None:
+    (first, _) = tileops("run", "ReluFwdOp", "--row", "hidden-4096-inplace", "--json").data
+    assert first["state"] == "right"
+
+
+def test_a_wrong_result_is_bad_news(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = reference.rms_norm
+    monkeypatch.setattr(reference, "rms_norm", lambda *args, **kw: right(*args, **kw) + 1)
+    outcome = tileops(*DECODE, "--dtype", "float16")
+    assert outcome.code == 1
+    assert "float16 on cpu: wrong: RMSNormFwdOp(" in outcome.out
+    assert "Mismatched elements" in outcome.out
+    assert "time" not in outcome.out
+
+
+def test_a_call_that_raises_is_wrong(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(self: object, *args: object) -> None:
+        raise ArithmeticError("no such luck")
+
+    monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
+    outcome = tileops(*DECODE)
+    assert outcome.code == 1
+    assert "on cpu: wrong: ArithmeticError: no such luck" in outcome.out
+
+
+def test_a_row_too_large_is_left_out(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "HEADROOM", 1 << 60)
+    outcome = tileops(*DECODE)
+    assert outcome.code == 1
+    assert "left out: the row and its reference need more memory than is free" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "RMSNormFwdOp", "--row", "none"), "RMSNormFwdOp has no case of row none; known: "),
+        (
+            ("run", "RMSNormFwdOp", "--dtype", "int8"),
+            "has no case of dtype int8; known: llama-3.1-8b-prefill-float16, ",
+        ),
+        ((*DECODE, "--dtype", "int8"), "no case of row llama-3.1-8b-decode and dtype int8"),
+        ((*DECODE, "--device", "moon"), "device moon cannot be used"),
+        (("run", "NoSuchFwdOp"), "no op is called NoSuchFwdOp"),
+    ],
+)
+def test_arguments_that_cannot_be_used(
+    tileops: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = tileops(*arguments)
+    assert outcome.code == 2
+    assert message in outcome.err

@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help format lint type arch test test-gpu mutants examples golden demo bench bench-host docs check clean
+.PHONY: help format lint type arch test test-gpu mutants messages examples golden demo bench bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ test-gpu: .venv/.dev ## Run the tests that need a CUDA device
 
 mutants: .venv/.dev ## Put faults into the call path, one at a time; the tests must notice each
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py $(ARGS)
+
+messages: .venv/.dev ## Ask of every sentence of the signature language's errors whether a test makes it
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/check_messages.py $(ARGS)
 
 check: lint type arch test docs examples ## All that a change must pass
 

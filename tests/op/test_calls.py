@@ -369,18 +369,18 @@ def arguments():
 
 
 ONE = torch.ones(1)
-SIGNATURE = "expected (x, w=None, out=None, k=1, s=1.0, f=True, m='')"
+SIGNATURE = "\n  expected (x, w=None, out=None, k=1, s=1.0, f=True, m='')"
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs", "declaration", "text"),
     [
-        ((), {}, "inputs.x", f"required, got None; {SIGNATURE}"),
-        ((None,), {}, "inputs.x", f"required, got None; {SIGNATURE}"),
-        ((), {"x": None}, "inputs.x", f"required, got None; {SIGNATURE}"),
-        ((ONE,) * 8, {}, "", f"takes 7 positional arguments, got 8; {SIGNATURE}"),
-        ((ONE,), {"z": ONE}, "", f"unknown argument 'z'; {SIGNATURE}"),
-        ((ONE,), {"x": ONE}, "", f"argument 'x' is given twice; {SIGNATURE}"),
+        ((), {}, "inputs.x", f"required, got None{SIGNATURE}"),
+        ((None,), {}, "inputs.x", f"required, got None{SIGNATURE}"),
+        ((), {"x": None}, "inputs.x", f"required, got None{SIGNATURE}"),
+        ((ONE,) * 8, {}, "", f"takes 7 positional arguments, got 8{SIGNATURE}"),
+        ((ONE,), {"z": ONE}, "", f"unknown argument 'z'{SIGNATURE}"),
+        ((ONE,), {"x": ONE}, "", f"argument 'x' is given twice{SIGNATURE}"),
         ((1.5,), {}, "inputs.x", "expected a tensor, got 1.5 (float)"),
         (([1.0],), {}, "inputs.x", "expected a tensor, got [1.0] (list)"),
         ((ONE, "w"), {}, "inputs.w", "expected a tensor, got 'w' (str)"),
@@ -402,6 +402,16 @@ def test_arguments_that_do_not_bind(arguments, args, kwargs, declaration, text):
     assert error.fault == text
 
 
+def test_a_missing_input_in_three_lines(arguments):
+    with pytest.raises(SignatureTypeError) as caught:
+        arguments()
+    assert str(caught.value).split("\n") == [
+        f"{type(arguments).__name__} (call): inputs.x: required, got None",
+        "  expected (x, w=None, out=None, k=1, s=1.0, f=True, m='')",
+        "  declared in mapping of toys",
+    ]
+
+
 def test_arguments_that_bind(arguments):
     arguments(ONE, k=2, s=3, f=False, m="fast")
     assert arguments.seen() == (2, 3, False, "fast")
@@ -414,7 +424,7 @@ def test_out_where_no_output_takes_one():
     with pytest.raises(SignatureTypeError) as caught:
         op(ONE, ONE, out=ONE)
     assert caught.value.declaration == "out"
-    assert caught.value.fault == "no output takes a buffer; expected (x, y)"
+    assert caught.value.fault == "no output takes a buffer\n  expected (x, y)"
 
 
 @pytest.mark.parametrize("bounded", [True, False])

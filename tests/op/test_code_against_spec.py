@@ -325,6 +325,24 @@ def test_operators_are_those_of_the_effect_branches(monkeypatch: pytest.MonkeyPa
     assert message == "the spec needs a compile boundary, compile_op_names is ()"
 
 
+def test_a_default_that_the_spec_has_not() -> None:
+    spec = copy.deepcopy(SPEC)
+    del spec["signature"]["params"]["gain"]["default"]
+    spec["workloads"] = [{**row, "gain": 1.0} for row in spec["workloads"]]
+    op_class("OwnDefaultFwdOp", spec)
+    reason = "in __init__ it has the default 1.0"
+    assert findings("OwnDefaultFwdOp") == [("signature.params.gain.default", 47, reason)]
+
+
+def test_operators_where_the_spec_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {**SPEC, "composition": {"kind": "composite", "stages": [{"name": "a", "op": "AddOp"}]}}
+    cls = op_class("NoOperatorsFwdOp", spec)
+    assert cls.compile_op_names == ()
+    monkeypatch.setattr(cls, "compile_op_names", ("one",))
+    reason = "the spec has no compile boundary, compile_op_names is ('one',)"
+    assert ("signature", 50, reason) in findings("NoOperatorsFwdOp")
+
+
 def test_an_operator_of_other_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     cls = op_class("ArgumentsFwdOp", SPEC)
     spec = copy.deepcopy(SPEC)

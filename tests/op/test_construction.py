@@ -137,7 +137,7 @@ def test_target_is_not_looked_up_at_construction():
 @pytest.mark.parametrize(
     ("args", "kwargs", "text"),
     [
-        ((1.0, 2.0), {}, "too many positional arguments; expected (alpha=1.0, *, target=None)"),
+        ((1.0, 2.0), {}, "too many positional arguments\n  expected (alpha=1.0, *, target=None)"),
         ((), {"beta": 1.0}, "got an unexpected keyword argument 'beta'"),
         ((1.0,), {"alpha": 1.0}, "multiple values for argument 'alpha'"),
     ],

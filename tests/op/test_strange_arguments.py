@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from toys import ADD_SPEC, add_op, body_op, define, tensor
 
 from tileops import Op
@@ -163,3 +166,60 @@ def test_long_names_and_values_are_cut():
         op([matrix()] * 20, matrix())
     assert "tensor(" not in str(caught.value)
     assert "[a tensor of shape (4, 4) float32, " in str(caught.value)
+
+
+MIXED = "expected real tensors alone, or fake ones of one mode, got "
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_fake_tensors_beside_others(whole):
+    inner = add_op()
+    op, real = (composite(inner) if whole else inner)(2.0), matrix()
+    mode = FakeTensorMode()
+    fake, other = mode.from_tensor(real), FakeTensorMode().from_tensor(real)
+
+    def refuse(x, y, text):
+        with pytest.raises(SignatureError) as caught:
+            op(x, y)
+        first = str(caught.value).split("\n")[0]
+        assert first == f"{op._name} (call): inputs: {MIXED}{text}"
+
+    refuse(fake, real, "fake (x), real (y)")
+    refuse(real, fake, "real (x), fake (y)")
+    refuse(fake, other, "fake of mode 1 (x), fake of mode 2 (y)")
+    with mode, pytest.raises(SignatureError, match=re.escape(f"{MIXED}real (x), fake (y)")):
+        op(real, fake)
+    assert type(op(fake, fake)) is type(fake)
+    lenient = FakeTensorMode(allow_non_fake_inputs=True)
+    with lenient:
+        assert op(lenient.from_tensor(real), real).shape == (N, N)
+
+
+def test_a_fake_buffer_of_real_tensors():
+    op = body_op("Into", {"x": tensor()}, {"y": tensor(buffer="out")}, into)()
+    with pytest.raises(SignatureError) as caught:
+        op(matrix(), out=FakeTensorMode().from_tensor(matrix()))
+    assert caught.value.fault == f"{MIXED}real (x), fake (out)"
+
+
+def test_an_inference_tensor_is_written_in_inference_mode_only():
+    inputs = {"x": tensor(mutated=True), "y": tensor()}
+    write = body_op("Write", inputs, {"z": tensor(alias="x")}, written)()
+    fill = body_op("Into", {"x": tensor()}, {"y": tensor(buffer="out")}, into)()
+    real = matrix()
+    with torch.inference_mode():
+        held = matrix()
+        assert write(held, real) is held
+        assert fill(real, out=held) is held
+    text = "an inference tensor cannot be written outside inference mode; clone it first"
+    for call, path in (
+        (lambda: write(held, real), "inputs.x"),
+        (lambda: write(held.view(-1)[:N], real[0]), "inputs.x"),
+        (lambda: fill(real, out=held), "out"),
+    ):
+        with pytest.raises(SignatureError) as caught, torch.no_grad():
+            call()
+        assert type(caught.value) is SignatureError
+        assert (caught.value.declaration, caught.value.fault) == (path, text)
+    torch.testing.assert_close(write(held.clone(), real), held + real)
+    torch.testing.assert_close(fill(held), held + 1)

@@ -155,6 +155,7 @@ def test_a_parameter_that_is_not_stored(plan_for, construct, first_line):
             SignatureError,
             f"expected a {__name__}.Order for tiled.order, got 'row'",
         ),
+        ({"store": object.__new__(Dense)}, SignatureError, "dense needs a field cols, got a value"),
         ({"store": Odd("kind")}, SignatureError, "has the kind 'dense', got one with None"),
         ({"store": Odd("cols")}, SignatureError, "cols of dense cannot be read: OSError: cols"),
         ({"sizes": Unshown()}, SignatureTypeError, "a value whose text fails with ZeroDivisionErr"),

@@ -119,6 +119,16 @@ def test_an_axis_that_construction_knows_to_be_negative(op_for):
     )
 
 
+def test_a_list_with_an_item_that_construction_knows_to_be_negative(op_for):
+    text = GRID.replace('shape: "[n]"', 'shape: "[*n]"').replace("type: int", 'type: "list[int]"')
+    with pytest.raises(SignatureError) as caught:
+        op_for(text, n=[2, -1], weight=None, bias=None, device="cpu")
+    assert str(caught.value).startswith(
+        'GridFwdOp (construction): outputs.y.shape "[*n]": '
+        "a length would be negative: n is [2, -1], where n=[2, -1]"
+    )
+
+
 def test_no_device_at_all(op_for):
     expected = torch.accelerator.current_accelerator(check_available=True)
     found = op_for(GRID, n=3, weight=None, bias=None, device=None).check().device

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -246,6 +248,17 @@ def test_functions_that_give_no_counts(op_for, function, text):
     op = op_for(with_roofline(PAIR, func=func), with_sum=True, in_place=False)
     fault = rejected(lambda: op.plan.eval_roofline(op.check(x=X)))
     assert f'roofline.func "{func}": {text}' in str(fault)
+
+
+def test_a_spec_without_a_roofline(op_for, monkeypatch):
+    op = op_for(PAIR, with_sum=True, in_place=False)
+    record = op.check(x=X)
+    plan = op.plan
+    bare = dataclasses.replace(plan._plan, spec=dataclasses.replace(plan._plan.spec, roofline=None))
+    monkeypatch.setattr(plan, "_plan", bare)
+    monkeypatch.setattr(plan, "_functions", None)
+    with pytest.raises(RuntimeError, match=f"{bare.spec.name}: the spec has no roofline"):
+        plan.eval_roofline(record)
 
 
 def test_a_function_of_the_record(op_for):

@@ -49,6 +49,8 @@ class Scope:
         return VALUES.get(name) is not None
 
     def bytes(self, name):
+        if VALUES.get(name, 0) is None:
+            raise KeyError(name)
         return 7
 
 
@@ -122,6 +124,7 @@ FAULTS = {
     "ghost + 1": "ghost is not known",
     "log2(R)": "log2 is not a built-in",
     "cap.value": "cap is absent",
+    "bytes(cap)": "cap is absent",
     "layout.cols": "layout has no cols: it is tiled(tile=4, order='row')",
     "'a' * R": "'a' is 'a', no number",
     "S + S": "S is (2, 3), no number",

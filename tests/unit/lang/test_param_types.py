@@ -177,6 +177,12 @@ def test_accepts(text, value, seen):
         ("tuple[int, int]", (1, 2, 3), True, "expected a list or tuple of 2 int, got (1, 2, 3)"),
         ("list[int]", [1, "a"], False, "expected a list or tuple of int, got [1, 'a'] (list)"),
         ("list[int]", [True], False, "expected a list or tuple of int, got [True] (list)"),
+        (
+            "list[int | None]",
+            [1.0],
+            False,
+            "expected a list or tuple of int or None, got [1.0] (list)",
+        ),
         ("list[int]", {1, 2}, False, "expected a list or tuple of int, got {1, 2} (set)"),
         (
             "int | 'same' | None",

@@ -232,6 +232,16 @@ def test_wrapping_bounds_what_it_follows() -> None:
         wrap(wide)
 
 
+HALVES = [{"\ud800": 1}, {"a": ["b\udfff"]}, "\udc80", {"a": {"\udbffc": 0}}]
+
+
+@pytest.mark.parametrize("data", HALVES)
+def test_half_a_character_is_not_wrapped(data: object) -> None:
+    with pytest.raises(YamlFault, match=r"half a character in '\w?\\ud") as caught:
+        wrap(data)
+    assert str(caught.value).isascii()
+
+
 def test_wrapping_counts_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml12, "MAX_DATA", 5)
     assert plain(wrap([1, 2, {"a": 3}])) == [1, 2, {"a": 3}]

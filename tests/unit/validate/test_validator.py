@@ -87,6 +87,8 @@ def test_names_choose_specs() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ManifestError, match="validate: unknown op NoSuchFwdOp"):
         manifest.validate("NoSuchFwdOp")
+    with pytest.raises(ManifestError, match=r"unknown op A\\ud800"):
+        manifest.validate("A\ud800")
     with pytest.raises(ManifestError, match="unknown op RMSNormFwdOp"):
         manifest.validate("RMSNormFwdOp", source={"AcmeFwdOp": SPEC})
 

@@ -144,6 +144,9 @@ _HELPERS: dict[str, Any] = {
     "_refuse_execution": faults.refuse_execution,
     "_refuse_gradient": faults.refuse_gradient,
     "_refuse_tangents": faults.refuse_tangents,
+    "_refuse_mixture": faults.refuse_mixture,
+    "_type": type,
+    "_FakeTensor": torch._subclasses.FakeTensor,
     "_forward_mode": torch.autograd.forward_ad,
 }
 """What the unit may use beside the arguments of its functions."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, fake_tensor_tls
 from torch.autograd import forward_ad
 
 from tileops._core.boundary.parameters import CallParameter
@@ -33,8 +34,8 @@ def signature_text(parameters: Sequence[CallParameter]) -> str:
 def refuse_input(op: Any, name: str, value: object) -> NoReturn:
     """Refuse an input that is None but required, no tensor, or none that kernels take."""
     if value is None:
-        fault = f"required, got None; expected {signature_text(op._call_parameters)}"
-        raise _type_error(op, f"inputs.{name}", fault)
+        expected = signature_text(op._call_parameters)
+        raise _type_error(op, f"inputs.{name}", f"required, got None\n  expected {expected}")
     _refuse_tensor(op, f"inputs.{name}", value)
 
 
@@ -49,6 +50,31 @@ def _refuse_tensor(op: Any, path: str, value: object) -> NoReturn:
     fault = unusual(value, written=True)
     assert fault is not None
     raise _value_error(op, path, fault)
+
+
+def refuse_mixture(op: Any, tensors: Mapping[str, torch.Tensor | None]) -> None:
+    """Refuse fake tensors beside real ones or those of another mode, unless theirs admits it."""
+    there = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    modes = {id(mode): mode for mode in map(_mode_of, there.values()) if mode is not None}
+    override = fake_tensor_tls.allow_non_fake_inputs_override
+    if len(modes) == 1:
+        (mode,) = modes.values()
+        admits = mode.allow_non_fake_inputs if override is None else override
+        if admits or all(_mode_of(tensor) is not None for tensor in there.values()):
+            return
+    numbers = {key: f" of mode {number}" for number, key in enumerate(modes, 1)}
+    listed = []
+    for name, tensor in there.items():
+        mode = _mode_of(tensor)
+        which = numbers[id(mode)] if len(modes) > 1 and mode is not None else ""
+        listed.append(f"{'real' if mode is None else 'fake'}{which} ({name})")
+    wanted = "real tensors alone, or fake ones of one mode"
+    raise _value_error(op, "inputs", f"expected {wanted}, got {', '.join(listed)}")
+
+
+def _mode_of(tensor: torch.Tensor) -> Any:
+    """The mode of a fake tensor, None for a real one."""
+    return tensor.fake_mode if isinstance(tensor, FakeTensor) else None
 
 
 def refuse_execution(op: Any, name: str, kind: type, value: object) -> NoReturn:
@@ -101,27 +127,27 @@ def binding_fault(
 ) -> SignatureTypeError | None:
     """The fault for which arguments do not bind to `forward`, or None when they do."""
     parameters: Sequence[CallParameter] = op._call_parameters
-    expected = f"expected {signature_text(parameters)}"
+    expected = f"\n  expected {signature_text(parameters)}"
     positional = [parameter for parameter in parameters if not parameter.keyword_only]
     if len(args) > len(positional):
         count = f"takes {len(positional)} positional arguments, got {len(args)}"
-        return _type_error(op, "", f"{count}; {expected}")
+        return _type_error(op, "", f"{count}{expected}")
     names = {parameter.name for parameter in parameters}
     for name in kwargs:
         if name == "out" and name not in names:
-            return _type_error(op, "out", f"no output takes a buffer; {expected}")
+            return _type_error(op, "out", f"no output takes a buffer{expected}")
         if name not in names:
-            return _type_error(op, "", f"unknown argument {shown(name)}; {expected}")
+            return _type_error(op, "", f"unknown argument {shown(name)}{expected}")
     given = {parameter.name for parameter in positional[: len(args)]}
     for name in kwargs:
         if name in given:
-            return _type_error(op, "", f"argument {name!r} is given twice; {expected}")
+            return _type_error(op, "", f"argument {name!r} is given twice{expected}")
     for parameter in parameters:
         if parameter.required and parameter.name not in given and parameter.name not in kwargs:
             if parameter.role == "input":
-                fault = f"required, got None; {expected}"
+                fault = f"required, got None{expected}"
                 return _type_error(op, f"inputs.{parameter.name}", fault)
-            return _type_error(op, parameter.name, f"required argument is missing; {expected}")
+            return _type_error(op, parameter.name, f"required argument is missing{expected}")
     return None
 
 

@@ -95,6 +95,18 @@ class _EntryPrinter:
                 kind = parameter.kind.__name__
                 with self.writer.block(f"if not _is_{kind}({name})"):
                     self.writer.line(f"_refuse_execution(_op, {name!r}, _{kind}, {name})")
+        self._print_mixture_check()
+
+    def _print_mixture_check(self) -> None:
+        """Refuse fake tensors beside real ones: torch would name an operator nobody wrote."""
+        tensors = [p.name for p in self.parameters if p.role != "execution"]
+        if len(tensors) < 2:
+            return
+        names = [self.names[name] for name in tensors]
+        tests = " or ".join(f"_type({name}) is _FakeTensor" for name in names)
+        with self.writer.block(f"if {tests}"):
+            pairs = ", ".join(map("{!r}: {}".format, tensors, names))
+            self.writer.line(f"_refuse_mixture(_op, {{{pairs}}})")
 
     def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
         """Print `_call_boundary`; it calls the operator itself where there is one only."""

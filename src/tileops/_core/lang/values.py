@@ -59,6 +59,11 @@ def shown(value: object, depth: int = 0) -> str:
         return f"a value whose text fails with {type(error).__name__}"
 
 
+def printable(text: str) -> str:
+    """A name or a path in a message, as it is but for halves of characters, which are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def shown_with_type(value: object) -> str:
     """A value with the name of its Python type, for a value of the wrong one."""
     if value is None or _is_array(value):

@@ -39,6 +39,6 @@ def _binding_fault(
         taken = list(signature.parameters.values())[1:]
         expected = str(signature.replace(parameters=taken, return_annotation=signature.empty))
         return SignatureTypeError(
-            cls.__name__, "construction", "", None, f"{error}; expected {expected}"
+            cls.__name__, "construction", "", None, f"{error}\n  expected {expected}"
         )
     return None

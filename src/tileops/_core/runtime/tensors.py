@@ -48,7 +48,7 @@ def is_ordinary(value: object) -> bool:
 
 
 def is_writable(value: object) -> bool:
-    """Whether a value is an ordinary tensor whose memory holds its items as they are."""
+    """Whether a value is an ordinary tensor that may be written, its items as they are."""
     if torch.compiler.is_compiling():
         return is_ordinary(value)  # A trace can neither ask for laziness nor hold it.
     return isinstance(value, torch.Tensor) and unusual(value, written=True) is None
@@ -66,6 +66,8 @@ def unusual(tensor: torch.Tensor, *, written: bool = False) -> str | None:
     if written and (tensor.is_conj() or tensor.is_neg()):
         lazy = "conjugated" if tensor.is_conj() else "negated"
         return f"a lazily {lazy} tensor cannot be written; resolve it first"
+    if written and tensor.is_inference() and not torch.is_inference_mode_enabled():
+        return "an inference tensor cannot be written outside inference mode; clone it first"
     return None
 
 

@@ -20,6 +20,7 @@ from importlib.resources import files
 from typing import Any
 
 from tileops import FAMILIES
+from tileops._core.lang.values import printable
 from tileops._core.plugins import Loading, in_order, is_importing
 from tileops._core.spec.content import (
     Content,
@@ -164,12 +165,13 @@ def content_of(source: SpecSource, caller: str, home: str | None = None) -> Cont
     path = os.fspath(source) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str):
         raise ManifestError(f"{verb(source)}: expected a path or a mapping")
-    return file_content(path, Source(path, package=caller.partition(".")[0], home=home))
+    package = caller.partition(".")[0]
+    return file_content(path, Source(printable(path), package=package, home=home))
 
 
 def verb(source: SpecSource) -> str:
     """How messages name the registration of a source."""
-    return f"register({'mapping' if isinstance(source, Mapping) else source})"
+    return f"register({'mapping' if isinstance(source, Mapping) else printable(str(source))})"
 
 
 def merged(base: Manifest, content: Content, subject: str) -> Manifest:

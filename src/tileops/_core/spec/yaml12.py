@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from tileops._core.lang.values import shown
+
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_NODES = 100_000
@@ -98,8 +100,8 @@ def wrap(value: Any) -> Node:
     """Turn data from running code into nodes without places.
 
     Raises:
-        YamlFault: when the data nests too deeply (as data that contains itself does) or is too
-            large.
+        YamlFault: when the data nests too deeply (as data that contains itself does), is too
+            large, or holds half a character, which could not be shown again.
     """
     return _Wrapper().wrap(value, 0)
 
@@ -129,11 +131,18 @@ class _Wrapper:
         if place > MAX_DATA:
             raise YamlFault(f"more than {MAX_DATA} values, or contains itself")
         if isinstance(value, Mapping):
-            entries = {key: self.wrap(item, depth + 1) for key, item in value.items()}
+            entries = {_whole(key): self.wrap(item, depth + 1) for key, item in value.items()}
             return Node(entries, 0, place)
         if isinstance(value, (list, tuple)):
             return Node([self.wrap(item, depth + 1) for item in value], 0, place)
-        return Node(value, 0, place)
+        return Node(_whole(value), 0, place)
+
+
+def _whole(value: Any) -> Any:
+    """The scalar, unless it is a text with half a character in it."""
+    if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+        raise YamlFault(f"half a character in {shown(value)}")
+    return value
 
 
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tileops._core.lang.values import printable
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.check import complaints
 from tileops._core.signature.findings import findings
@@ -130,5 +131,5 @@ def _chosen(
     wanted = {names} if isinstance(names, str) else set(names)
     unknown = sorted(wanted - set(listed))
     if unknown:
-        raise ManifestError(f"validate: unknown op {', '.join(unknown)}")
+        raise ManifestError(f"validate: unknown op {printable(', '.join(unknown))}")
     return tuple(name for name in listed if name in wanted)

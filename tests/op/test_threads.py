@@ -5,9 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from toys import AddCall, AddKernel, add_kernel, add_op, body_op, pair, tensor
+from toys import (
+    AddCall,
+    AddKernel,
+    add_kernel,
+    add_op,
+    body_op,
+    define,
+    pair,
+    spec,
+    tensor,
+)  # fmt: skip
 
-from tileops import backend
+from tileops import Op, SignatureError, backend
 from tileops._core.dispatch import tuning
 
 THREADS = 16
@@ -283,3 +293,63 @@ def test_keys_of_instances_made_at_once_are_distinct(count):
     keys = [key for made in at_once(lambda n: [cls()._instance_key for _ in range(50)], count)
             for key in made]  # fmt: skip
     assert len(set(keys)) == 50 * count
+
+
+@pytest.fixture(scope="module")
+def converting():
+    """An op that multiplies by a held tensor, which each call converts to its own dtype."""
+
+    def init(self, scale, wide=None, *, target=None):
+        self.scale, self.wide = scale, wide
+        Op.__init__(self, target=target)
+
+    def forward(self, x):
+        slow()
+        return x * self.scale
+
+    dtypes = ("float16", "float64")
+    declared = spec(
+        {"x": tensor(shape="[*S, C]")},
+        {"y": tensor(shape="[*S, C]")},
+        {
+            "scale": {"dtype": "coalesce_dtype(wide, T)", "shape": "[C]"},
+            "wide": {"type": "float64 | None", "default": None},
+        },
+        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float16 | float64]"}},
+        workloads=[
+            {"S": [2], "C": 3, "dtype_cases": [{"T": name} for name in dtypes], "label": "row"}
+        ],
+    )
+    return define("Converting", declared, __init__=init, forward=forward)
+
+
+def test_calls_that_convert_a_held_tensor_never_meet(converting):
+    precise = torch.tensor([1.0 + 2.0**-30, 3.0], dtype=torch.float64)
+    op = converting(precise)
+    kinds = ((torch.float16, "cpu"), (torch.float64, "cpu"), (torch.float64, "meta"))
+
+    def task(n):
+        for turn in range(3):
+            dtype, device = kinds[(n + turn) % 3]
+            y = op(torch.ones(2, 2, dtype=dtype, device=device))
+            assert (y.dtype, y.device.type) == (dtype, device)
+            assert device == "meta" or torch.equal(y, precise.to(dtype).expand(2, 2))
+        return True
+
+    assert at_once(task) == [True] * THREADS
+    for dtype, device in kinds:
+        y = op(torch.ones(1, 2, dtype=dtype, device=device))
+        assert device == "meta" or torch.equal(y, precise.to(dtype).expand(1, 2))
+        assert (op.scale.dtype, op.scale.device.type) == (dtype, device)
+
+
+def test_failing_call_that_converts_a_held_tensor_lets_the_others_go_on(converting):
+    op = converting(torch.ones(2, dtype=torch.float64))
+
+    def task(n):
+        dtype = (torch.float16, torch.float64)[n // 2 % 2]
+        return op(torch.ones(1, 2 + n % 2, dtype=dtype))
+
+    results = at_once(task)
+    assert all(torch.is_tensor(result) for result in results[::2])
+    assert all(isinstance(result, SignatureError) for result in results[1::2])

@@ -1,7 +1,8 @@
 """One call: the ways in, the seven steps, and what a failure undoes.
 
 Check, selection, record and undo of a call that runs an implementation live in `_run_call` and
-nowhere else. The stack of calls is per thread; everything else on an instance is shared.
+nowhere else. The stack of calls is per thread; everything else on an instance is shared. Calls of
+one instance run side by side, but one after the other where a call may move its tensors.
 """
 
 from __future__ import annotations
@@ -120,6 +121,21 @@ class Calls(Serving):
             writes: `{"out": tensor}` where the caller passed it.
             execution: the other arguments of `forward`.
         """
+        if self._signature.moves_tensors:
+            # The body reads what the check wrote to the attributes of this instance, so no other
+            # call may convert them before this one is complete.
+            with self._bind_lock:
+                return self._run_steps(inputs, body, writes, execution)
+        return self._run_steps(inputs, body, writes, execution)
+
+    def _run_steps(
+        self,
+        inputs: tuple[Any, ...],
+        body: Callable[..., Any],
+        writes: dict[str, Any] | None,
+        execution: dict[str, Any] | None,
+    ) -> Any:
+        """The steps of `_run_call`."""
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []
@@ -211,6 +227,13 @@ class Calls(Serving):
         """
         if is_traced():
             return self._signature.check(self, tensors)
+        if self._signature.moves_tensors:
+            with self._bind_lock:
+                return self._complete_in_fake(tensors)
+        return self._complete_in_fake(tensors)
+
+    def _complete_in_fake(self, tensors: dict[str, Any]) -> SignatureCall:
+        """Check a call on meta tensors and keep its record."""
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []

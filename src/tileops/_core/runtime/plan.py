@@ -70,6 +70,11 @@ class _SignaturePlan:
             for name, tensor in declared.items()
             if isinstance(tensor, TensorInput) and tensor.values is not None
         )
+        # A call may move or convert these, and the attribute of the instance then holds the copy.
+        self.moves_tensors = any(
+            isinstance(param, TensorInput) and not param.on_cpu
+            for param in signature.params.values()
+        )
         self._effects = tuple(case.branch for case in plan.effects)
         self.effects = frozenset(self._effects)
 

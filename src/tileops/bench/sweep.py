@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import torch
 
@@ -17,12 +17,14 @@ ROW_SECONDS = 1.0
 """About how long one row is timed."""
 
 
-def chosen_cases(spec: OpSpec, label: str | None = None, dtype: str | None = None) -> list[Case]:
+def chosen_cases(
+    spec: OpSpec, labels: Collection[str] | None = None, dtype: str | None = None
+) -> list[Case]:
     """The cases of an op that were asked for.
 
     Args:
         spec: the op's spec.
-        label: a row's label, or the id of a case; every row where absent.
+        labels: labels of rows, or ids of cases; every row where absent.
         dtype: a dtype that some tensor of the case has.
 
     Raises:
@@ -31,7 +33,7 @@ def chosen_cases(spec: OpSpec, label: str | None = None, dtype: str | None = Non
     return [
         case
         for case in cases_of(spec)
-        if label in (None, case.setting.row.label, case.id)
+        if (labels is None or {case.setting.row.label, case.id}.intersection(labels))
         and (dtype is None or dtype in {form.dtype for form in case.tensors.values()})
     ]
 

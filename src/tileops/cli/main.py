@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from tileops.cli import demo, doctor, explain, list_ops, new, run, schema, show, validate
+from tileops.cli import bench, demo, doctor, explain, list_ops, new, run, schema, show, validate
 from tileops.errors import TileOpsError
 
 COMMANDS: tuple[ModuleType, ...] = (
@@ -17,6 +17,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     validate,
     explain,
     run,
+    bench,
     new,
     schema,
     doctor,

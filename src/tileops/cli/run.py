@@ -65,7 +65,7 @@ def cases(spec: OpSpec, row: str | None, dtype: str | None) -> list[Case]:
 
     class_of(spec)
     try:
-        found = chosen_cases(spec, row, dtype)
+        found = chosen_cases(spec, [row] if row else None, dtype)
         known = [case.id for case in chosen_cases(spec)] if not found else []
     except RowFault as fault:
         raise UsageFault(f"{spec.name}: {fault}") from fault

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from functools import cache
-from pathlib import Path
-
 import pytest
+from pages import ROOT, functions, node
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "op-lifecycle.md"
-NODE = re.compile(r"`(?P<file>[\w./-]+\.py)::(?P<test>\w+)`")
 SECTIONS = {"0": 5, "1": 47, "2": 20, "3": 15, "4": 42, "5": 28, "6": 11}
 """How many statements each part of the document has."""
 
@@ -31,23 +25,13 @@ def rows() -> list[tuple[str, str, str]]:
 ROWS = rows()
 
 
-@cache
-def functions(path: Path) -> frozenset[str]:
-    """The test functions of a file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-
-
 @pytest.mark.parametrize(("section", "statement", "tests"), ROWS, ids=[row[1] for row in ROWS])
 def test_row_names_tests_that_exist(section: str, statement: str, tests: str) -> None:
     assert statement
     named = tests.split("<br>")
-    for node in named:
-        match = NODE.fullmatch(node)
-        assert match, f"{node!r} is no node id"
-        file = match["file"]
-        path = ROOT / file if "/" in file else ROOT / "tests" / "op" / file
-        assert match["test"] in functions(path)
+    for text in named:
+        path, test = node(text)
+        assert test in functions(path)
     assert len(set(named)) == len(named)
 
 

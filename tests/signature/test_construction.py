@@ -179,6 +179,10 @@ def test_an_invariant(store, first_line):
         "\"tile > 0 and (order == 'row' or not padded)\" does not hold: "
         "store.tile=4, store.order='col', store.padded=True"
     )
+    with pytest.raises(SignatureError) as caught:
+        store(store=Tiled(4, Order.COL, padded=True))
+    assert type(caught.value) is SignatureError
+    assert caught.value.declaration.startswith("adts.RowStore.tiled.invariant")
 
 
 def test_an_invariant_that_cannot_be_evaluated(op_for, first_line):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from toys import AddCall, AddInterface, AddKernel, add_kernel, add_op, pair
 
 from tileops import backend
+from tileops._core import devices
 from tileops._core.dispatch import toolchain
 from tileops._core.op import entries
 from tileops.errors import DispatchError, OpNotAvailableError
@@ -247,8 +249,6 @@ def test_ten_thousand_call_specs_leave_the_tables_bounded():
 
 
 def test_building_and_tuning_run_on_the_call_s_device(monkeypatch):
-    from contextlib import contextmanager
-
     log = []
 
     @contextmanager
@@ -271,6 +271,60 @@ def test_building_and_tuning_run_on_the_call_s_device(monkeypatch):
     op.kernel_for("add", call())
     cpu = torch.device("cpu")
     assert log == [("enter", cpu), "build", "tune", ("leave", cpu)]
+
+
+class Switch:
+    """Stands for an accelerator of two devices, of which the first is current."""
+
+    current = 0
+
+    @contextmanager
+    def to(self, index):
+        before, self.current = self.current, index
+        try:
+            yield
+        finally:
+            self.current = before
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    switch = Switch()
+    monkeypatch.setattr(devices, "accelerator_type", lambda: "cuda")
+    monkeypatch.setattr(torch.accelerator, "device_index", switch.to)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: switch.current)
+    return switch
+
+
+def test_each_of_two_devices_is_current_while_its_entry_is_built(accelerator):
+    class Noting(AddKernel):
+        devices = frozenset({"cpu", "cuda"})
+        made = []
+
+        def __init__(self, spec):
+            super().__init__(spec)
+            self.made.append((spec.device, accelerator.current))
+
+    op = add_op({"plain": Noting})()
+    for device in ("cuda:1", "cuda:0", "cuda:1", "cpu"):
+        op.kernel_for("add", call(device=device))
+        assert accelerator.current == 0
+    one, zero = torch.device("cuda", 1), torch.device("cuda", 0)
+    assert Noting.made == [(one, 1), (zero, 0), (torch.device("cpu"), 0)]
+
+
+def test_device_is_current_again_after_a_factory_that_raises(accelerator):
+    def factory():
+        raise OSError(f"no memory on {accelerator.current}")
+
+    kernel = add_kernel(
+        devices={"cuda"}, entry_for=classmethod(lambda cls, spec: (spec.device, factory))
+    )
+    op = add_op({"plain": kernel})()
+    with pytest.raises(OSError, match="no memory on 1"):
+        op.kernel_for("add", call(device="cuda:1"))
+    assert accelerator.current == 0
+    assert not op.built_entries("add")
 
 
 def test_portable_implementation_standing_in_for_tilelang_is_said_once(monkeypatch):

@@ -12,7 +12,13 @@ import tilelang
 from emulation.emulator import lower
 from tileops._programs.program import Program
 from tileops.attention.programs import dense as attention
-from tileops.gemm.programs import Tiling, build_gemm_pipelined, build_gemm_split, build_gemv
+from tileops.gemm.programs import (
+    Tiling,
+    build_gemm_grouped,
+    build_gemm_pipelined,
+    build_gemm_split,
+    build_gemv,
+)
 from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
 
 HEADERS = Path(tilelang.__file__).parent
@@ -51,6 +57,7 @@ PROGRAMS = {
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "split": lambda: build_gemm_split("bfloat16", rows=64, depth=128, stages=3, splits=2),
+    "groups": lambda: build_gemm_grouped("bfloat16", tiling=Tiling(128, 256, 64, 4), blocks=132),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, is_causal=True),
     "attention, narrow heads": lambda: attend(64, 192, is_causal=False),

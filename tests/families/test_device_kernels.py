@@ -7,8 +7,17 @@ import torch
 
 from tileops._core.dispatch.alignment import aligned
 from tileops.attention.kernels import DenseAttentionCall, DenseAttentionPipelinedKernel
-from tileops.gemm import GemmFwdOp
-from tileops.gemm.kernels import TILES, GemmCall, GemmPipelinedKernel, GemmSplitKernel, GemvKernel
+from tileops.gemm import GemmFwdOp, GroupedGemmFwdOp
+from tileops.gemm.kernels import (
+    GROUP_TILES,
+    TILES,
+    GemmCall,
+    GemmPipelinedKernel,
+    GemmSplitKernel,
+    GemvKernel,
+    GroupedGemmCall,
+    GroupedGemmPipelinedKernel,
+)
 from tileops.norm import RMSNormFwdOp
 from tileops.norm.kernels import RMSNormCall, RMSNormOnChipKernel, RMSNormStreamingKernel
 
@@ -182,6 +191,46 @@ def test_row_counts_that_share_reads_share_a_build() -> None:
 def test_a_low_weight_is_spread_over_more_blocks() -> None:
     builds = [GemvKernel.entry_for(gemm_call(1, n, 7168))[0] for n in (2112, 4096)]
     assert [columns for _, _, columns in builds] == [2, 4]
+
+
+def grouped_call(groups, rows, n, k, transpose_a=False, transpose_b=True, dtype=torch.bfloat16):
+    facts = (groups, rows, n, k, transpose_a, transpose_b, dtype)
+    return GroupedGemmCall(*facts, arch=90, sm_count=132)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (
+            grouped_call(8, 512, 64, 64, dtype=torch.float32),
+            "multiplies float16 and bfloat16, not float32",
+        ),
+        (
+            grouped_call(8, 512, 64, 64, True),
+            "reads both factors along k: a [rows, k] and b [groups, n, k]",
+        ),
+        (
+            grouped_call(8, 512, 64, 63),
+            "copies rows whose pitch is a multiple of 16 bytes; k=63 is no multiple of 8",
+        ),
+        (
+            grouped_call(8, 512, 60, 64),
+            "copies rows whose pitch is a multiple of 16 bytes; n=60 is no multiple of 8",
+        ),
+    ],
+)
+def test_groups_that_are_refused_say_why(call: GroupedGemmCall, reason: str) -> None:
+    assert GroupedGemmPipelinedKernel.refusal(call) == reason
+    op = GroupedGemmFwdOp(call.transpose_a, call.transpose_b)
+    assert op.key_for("grouped_gemm", call) == "portable"
+
+
+def test_short_groups_are_multiplied_in_low_tiles() -> None:
+    call = grouped_call(8, 8 * 64, 4096, 4096)
+    assert GroupedGemmFwdOp().key_for("grouped_gemm", call) == "pipelined"
+    assert GroupedGemmPipelinedKernel.entry_for(call)[0][1] == GROUP_TILES[1]
+    longer = grouped_call(8, 8 * 64 + 1, 4096, 4096)
+    assert GroupedGemmPipelinedKernel.entry_for(longer)[0][1] == GROUP_TILES[0]
 
 
 def test_tensors_off_the_boundary_are_copied() -> None:

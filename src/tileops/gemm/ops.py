@@ -31,6 +31,7 @@ from tileops.gemm.kernels import (
     GemvKernel,
     GroupedGemmCall,
     GroupedGemmFwdInterface,
+    GroupedGemmPipelinedKernel,
     GroupedGemmPortableKernel,
     packing,
 )
@@ -172,7 +173,10 @@ class GroupedGemmFwdOp(_ContractionOp):
     float32 and rounded once.
     """
 
-    kernel_types = {"portable": GroupedGemmPortableKernel}
+    kernel_types = {
+        "pipelined": GroupedGemmPipelinedKernel,
+        "portable": GroupedGemmPortableKernel,
+    }
     interfaces = {"grouped_gemm": GroupedGemmFwdInterface}
 
     def __init__(

@@ -6,8 +6,15 @@ import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemmSplitKernel, GemvKernel
-from tileops.gemm.reference import gemm
+from tileops.gemm.kernels import (
+    GROUP_TILES,
+    TILES,
+    GemmPipelinedKernel,
+    GemmSplitKernel,
+    GemvKernel,
+    GroupedGemmPipelinedKernel,
+)
+from tileops.gemm.reference import gemm, grouped_gemm
 
 BLOCKS = 3  # fewer than tiles, so that every block walks
 
@@ -29,6 +36,27 @@ def _case(name, m, n, k, trans_a, trans_b, dtype, tile, blocks=BLOCKS, **config)
         expected,
         config,
         contains=("tl::wgmma_ss", "tl::tma_load", "tl::tma_store", "warpgroup_reg_alloc"),
+    )
+
+
+def _grouped(sizes, n, k, tile, blocks=BLOCKS, dtype=torch.bfloat16, **config):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        a = torch.randn(sum(sizes), k, generator=generator).to(dtype)
+        b = torch.randn(len(sizes), n, k, generator=generator).to(dtype)
+        counts = torch.tensor(sizes, dtype=torch.int32)
+        return a, b, counts, (counts.cumsum(0) - counts).int()
+
+    def expected(a: Tensor, b: Tensor, counts: Tensor, starts: Tensor) -> Tensor:
+        return grouped_gemm(a, b, counts.int(), starts.int())
+
+    return Case(
+        f"{'+'.join(map(str, sizes))}x{n}x{k}",
+        GroupedGemmPipelinedKernel,
+        (dtype, tile, blocks),
+        inputs,
+        expected,
+        config,
+        contains=("tl::wgmma_ss", "tl::tma_load", "warpgroup_reg_alloc"),
     )
 
 
@@ -70,6 +98,9 @@ CASES = (
     _few_rows(GemmSplitKernel, 63, 67, 1032, 64, 1, stages=2),
     _few_rows(GemmSplitKernel, 8, 8, 8, 8, 1),
     *_layouts(),
+    _grouped((0, 130, 1, 0, 0, 65, 128), 264, 200, GROUP_TILES[0]),
+    _grouped((3, 0, 64, 65, 0), 520, 328, GROUP_TILES[1], dtype=torch.float16),
+    _grouped((0, 0, 5), 8, 8, GROUP_TILES[1], 132, stages=3),
     _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
     _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),
     _case("more blocks than tiles", 64, 64, 64, False, False, torch.bfloat16, TILES[-1]),

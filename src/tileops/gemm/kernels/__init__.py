@@ -14,8 +14,10 @@ from tileops.gemm.kernels.dense import (
 )
 from tileops.gemm.kernels.few_rows import GemmSplitKernel, GemvKernel
 from tileops.gemm.kernels.grouped import (
+    GROUP_TILES,
     GroupedGemmCall,
     GroupedGemmFwdInterface,
+    GroupedGemmPipelinedKernel,
     GroupedGemmPortableKernel,
 )
 from tileops.gemm.kernels.packed import (
@@ -36,6 +38,7 @@ from tileops.gemm.kernels.scaled import (
 )
 
 __all__ = [
+    "GROUP_TILES",
     "BmmCall",
     "BmmFP8Call",
     "BmmFP8FwdInterface",
@@ -58,6 +61,7 @@ __all__ = [
     "GemmW4A16PortableKernel",
     "GroupedGemmCall",
     "GroupedGemmFwdInterface",
+    "GroupedGemmPipelinedKernel",
     "GroupedGemmPortableKernel",
     "GemvKernel",
     "TILES",

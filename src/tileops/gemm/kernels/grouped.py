@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.gemm.kernels.blocks import Blocks, blocks_at_once, cut
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.gemm.kernels.dense import Tile
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
+
+_HOPPER = 90
 
 
 @dataclass(frozen=True)
@@ -115,3 +120,78 @@ class GroupedGemmPortableKernel(PortableKernel[GroupedGemmCall], GroupedGemmFwdI
             other = right[row].float().masked_fill(~holds[:, :, None], 0)
             total.index_add_(0, group, torch.bmm(left.mT, other))
         return out.copy_(total)
+
+
+GROUP_TILES = (Tile(128, 256, 64, 4), Tile(64, 256, 64, 5))
+
+
+class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
+    """The products of rows with their groups' factors on Hopper's tensor cores; 16-bit operands.
+
+    Sizes and offsets are read on the device only.
+
+    Args:
+        dtype: element type.
+        tile: how each product is cut up, chosen from the mean rows of a group.
+        blocks: largest number of blocks, one for each multiprocessor.
+    """
+
+    supported_archs = frozenset({_HOPPER})
+
+    def __init__(self, dtype: torch.dtype, tile: Tile, blocks: int) -> None:
+        super().__init__()
+        self.dtype, self.tile, self.blocks = dtype, tile, blocks
+
+    @classmethod
+    def refusal(cls, call: GroupedGemmCall) -> str | None:
+        """Refuses other layouts and element types, and pitches the copy engine cannot take."""
+        if call.dtype not in (torch.float16, torch.bfloat16):
+            return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+        if call.transpose_a or not call.transpose_b:
+            return "reads both factors along k: a [rows, k] and b [groups, n, k]"
+        unit = BOUNDARY // call.dtype.itemsize
+        for name in ("k", "n"):
+            if getattr(call, name) % unit:
+                return (
+                    f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; "
+                    f"{name}={getattr(call, name)} is no multiple of {unit}"
+                )
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: GroupedGemmCall
+    ) -> tuple[Hashable, Callable[[], GroupedGemmPipelinedKernel]]:
+        """One build for each class of groups: long ones, and those that a low tile holds."""
+        low = call.rows <= GROUP_TILES[1].rows * call.groups
+        constants = (call.dtype, GROUP_TILES[low], call.sm_count)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Buffers of the ring."""
+        return {"stages": self.tile.stages}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Shorter rings."""
+        return [{"stages": stages} for stages in range(3, self.tile.stages + 1)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import Tiling, build_gemm_grouped
+
+        program = build_gemm_grouped(
+            str(self.dtype).removeprefix("torch."),
+            tiling=Tiling(self.tile.rows, self.tile.columns, self.tile.depth, **config),
+            blocks=self.blocks,
+        )
+        return program.compile(_HOPPER)
+
+    def forward(self, a: Tensor, b: Tensor, batch_sizes: Tensor, batch_offsets: Tensor) -> Tensor:
+        """Multiply."""
+        factors = aligned(b.contiguous()).flatten(0, 1)
+        d = torch.empty(a.shape[0], b.shape[1], dtype=self.dtype, device=a.device)
+        groups = (aligned(batch_sizes.contiguous()), aligned(batch_offsets.contiguous()))
+        self.program()(aligned(a.contiguous()), factors, *groups, d)
+        return d

@@ -10,6 +10,9 @@ import tilelang.language as T
 
 from tileops._programs.program import Program
 from tileops.gemm.programs.ring import (
+    CONSUMER_REGISTERS,
+    PANEL,
+    PRODUCER_REGISTERS,
     ROWS,
     UNIT,
     WARP,
@@ -20,10 +23,7 @@ from tileops.gemm.programs.ring import (
     producer,
 )
 
-_PANEL = 64  # columns of a swizzled tile that lie together, hence of one store
 _STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
-_PRODUCER_REGISTERS = 40
-_CONSUMER_REGISTERS = {1: 240, 2: 232, 3: 160}
 
 
 @T.macro
@@ -44,7 +44,7 @@ def _writer(tiling: Tiling):
     Two buffers of a panel alternate, so that a store is read while the next panel is filled, and
     the last ones while the next tile is multiplied.
     """
-    panels = tiling.columns // _PANEL
+    panels = tiling.columns // PANEL
 
     @T.macro
     def write(acc, Ds, D, bm, bn, thread):
@@ -55,14 +55,14 @@ def _writer(tiling: Tiling):
             if T.shuffle_elect(WARPGROUP):
                 T.tma_store_wait(0 if p == 0 and panels % 2 else 1)
             T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            for i, j in T.Parallel(tiling.rows, _PANEL):
-                Ds[p % 2, i, j] = acc[i, p * _PANEL + j]
+            for i, j in T.Parallel(tiling.rows, PANEL):
+                Ds[p % 2, i, j] = acc[i, p * PANEL + j]
             T.fence_proxy_async()
             T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            left = bn * tiling.columns + p * _PANEL
+            left = bn * tiling.columns + p * PANEL
             T.tma_copy(
                 Ds[p % 2, part * ROWS : (part + 1) * ROWS, :],
-                D[top : top + ROWS, left : left + _PANEL],
+                D[top : top + ROWS, left : left + PANEL],
                 leader_scope_threads=WARPGROUP,
             )
 
@@ -114,7 +114,7 @@ def build_gemm_pipelined(
         ) as block:
             As = T.alloc_shared((stages, BK, BM) if trans_a else (stages, BM, BK), dtype)
             Bs = T.alloc_shared((stages, BN, BK) if trans_b else (stages, BK, BN), dtype)
-            Ds = T.alloc_shared((2, BM, _PANEL), dtype)
+            Ds = T.alloc_shared((2, BM, PANEL), dtype)
             acc = T.alloc_fragment((BM, BN), "float32")
             full = T.alloc_barrier([1] * stages)
             empty = alloc_empty([WARPS * tiling.warpgroups * cluster] * stages)
@@ -129,14 +129,14 @@ def build_gemm_pipelined(
             steps = T.ceildiv(K, BK)
             turns = T.ceildiv(rows * columns - walker, walkers)
             if thread >= consumers:
-                T.dec_max_nreg(_PRODUCER_REGISTERS)
+                T.dec_max_nreg(PRODUCER_REGISTERS)
                 if thread < consumers + WARP:
                     for turn in T.serial(turns):
                         _locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
                         bm = bm * cluster + block % cluster
-                        produce(A, B, As, Bs, full, empty, 0, steps, bm, bn, slot, phase)
+                        produce(A, B, As, Bs, full, empty, 0, steps, bm * BM, bn * BN, slot, phase)
             else:
-                T.inc_max_nreg(_CONSUMER_REGISTERS[tiling.warpgroups])
+                T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
                 for turn in T.serial(turns):
                     _locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
                     bm = bm * cluster + block % cluster

@@ -13,6 +13,11 @@ WARP, WARPGROUP = 32, 128
 WARPS = WARPGROUP // WARP
 ROWS = 64
 """Rows of a tile that one warpgroup multiplies."""
+PANEL = 64
+"""Columns of a swizzled tile that lie together, hence of one store."""
+PRODUCER_REGISTERS = 40
+CONSUMER_REGISTERS = {1: 240, 2: 232, 3: 160}
+"""By number of warpgroups that multiply."""
 
 
 @dataclass(frozen=True)
@@ -58,28 +63,28 @@ def _step_of(X, k, depth, i, extent, k_first):
 
 
 def producer(tiling: Tiling, trans_a: bool, trans_b: bool):
-    """Makes the macro by which one warp copies steps of a tile, from `first` on, into the ring."""
+    """Makes the macro by which one warp copies steps of a tile, from `first` on, into the ring.
+
+    The tile begins at row `top` of `op(A)` and column `left` of `op(B)`.
+    """
     shared_copy = {"cluster_mask": (1 << tiling.cluster) - 1} if tiling.cluster > 1 else {}
 
     @T.macro
-    def produce(A, B, As, Bs, full, empty, first, steps, bm, bn, slot: T.Ref, phase: T.Ref):
+    def produce(A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref):
         for step in T.serial(steps):
             k = (first + step) * tiling.depth
             T.barrier_wait(empty[slot], 1 - phase)
             T.tma_copy(
-                _step_of(A, k, tiling.depth, bm * tiling.rows, tiling.rows, trans_a),
+                _step_of(A, k, tiling.depth, top, tiling.rows, trans_a),
                 As[slot, :, :],
                 barrier=full[slot],
             )
             T.tma_copy(
-                _step_of(
-                    B, k, tiling.depth, bn * tiling.columns, tiling.columns,
-                    not trans_b,
-                ),
+                _step_of(B, k, tiling.depth, left, tiling.columns, not trans_b),
                 Bs[slot, :, :],
                 barrier=full[slot],
                 **shared_copy,
-            )  # fmt: skip
+            )
             if T.shuffle_elect(WARP):
                 T.barrier_arrive(full[slot])
             _advance(slot, phase, tiling.stages)

@@ -59,7 +59,7 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
         steps = (part + 1) * T.ceildiv(K, depth) // splits - first
         if thread >= WARPGROUP:
             if thread < WARPGROUP + WARP:
-                produce(B, A, Bs, As, full, empty, first, steps, bn, bm, slot, phase)
+                produce(B, A, Bs, As, full, empty, first, steps, bn * ROWS, bm * rows, slot, phase)
         else:
             multiply(Bs, As, acc, full, empty, steps, thread, slot, phase)
 

@@ -40,10 +40,9 @@ def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Progra
     )
 
 
-def attend(width: int, rows: int, *, is_causal: bool) -> Program:
+def attend(width: int, *tiling: int, is_causal: bool) -> Program:
     heads = attention.Heads(32, 8, width, "bfloat16", is_causal, width**-0.5)
-    tiling = attention.Tiling(rows, 128)
-    return attention.build_attention_pipelined(heads, tiling=tiling, blocks=132)
+    return attention.build_attention_pipelined(heads, tiling=attention.Tiling(*tiling), blocks=132)
 
 
 PROGRAMS = {
@@ -59,8 +58,8 @@ PROGRAMS = {
     "split": lambda: build_gemm_split("bfloat16", rows=64, depth=128, stages=3, splits=2),
     "groups": lambda: build_gemm_grouped("bfloat16", tiling=Tiling(128, 256, 64, 4), blocks=132),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
-    "attention": lambda: attend(128, 128, is_causal=True),
-    "attention, narrow heads": lambda: attend(64, 192, is_causal=False),
+    "attention": lambda: attend(128, 128, 160, 2, 1, is_causal=True),
+    "attention, narrow heads": lambda: attend(64, 192, 128, is_causal=False),
 }
 
 

@@ -273,7 +273,8 @@ def attention_call(**changes) -> DenseAttentionCall:
     ],
 )
 def test_attention_of_many_queries_is_pipelined(changes) -> None:
-    assert DenseAttentionPipelinedKernel.refusal(attention_call(**changes)) is None
+    call = attention_call(**changes)
+    assert DenseAttentionPipelinedKernel.refusal(call) is None
 
 
 @pytest.mark.parametrize(
@@ -289,8 +290,17 @@ def test_attention_of_many_queries_is_pipelined(changes) -> None:
         ),
         ({"softcap": 30.0}, "does not bound scores, here softcap=30.0"),
         ({"rotary_dim": 64}, "does not rotate, here rotary_dim=64"),
-        ({"sm_scale": 0.0}, "scales scores by a positive factor, not by 0.0"),
+        ({"sm_scale": 0.0}, "scales scores by a positive finite factor, not by 0.0"),
+        ({"sm_scale": float("nan")}, "scales scores by a positive finite factor, not by nan"),
     ],
 )
 def test_attention_that_is_refused_says_why(changes, reason: str) -> None:
-    assert DenseAttentionPipelinedKernel.refusal(attention_call(**changes)) == reason
+    call = attention_call(**changes)
+    assert DenseAttentionPipelinedKernel.refusal(call) == reason
+
+
+def test_lengths_and_batches_of_attention_share_a_build() -> None:
+    identity, _ = DenseAttentionPipelinedKernel.entry_for(attention_call())
+    others = [attention_call(**change) for change in ({"heads": 8}, {"is_causal": False})]
+    assert identity == DenseAttentionPipelinedKernel.entry_for(attention_call(window_right=0))[0]
+    assert identity not in [DenseAttentionPipelinedKernel.entry_for(call)[0] for call in others]

@@ -6,8 +6,9 @@ Not for TileLang programs, which `programs/` holds.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 import torch
@@ -204,8 +205,8 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
             return f"does not bound scores, here softcap={call.softcap}"
         if call.rotary_dim:
             return f"does not rotate, here rotary_dim={call.rotary_dim}"
-        if call.sm_scale <= 0:
-            return f"scales scores by a positive factor, not by {call.sm_scale}"
+        if not 0 < call.sm_scale < inf:
+            return f"scales scores by a positive finite factor, not by {call.sm_scale}"
         return super().refusal(call)
 
     @classmethod
@@ -221,8 +222,14 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Keys of a tile."""
-        return {"columns": 128}
+        """Keys of a tile, and buffers of query tiles."""
+        return self.autotune_configs[0]
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Wider tiles leave room for one query tile only."""
+        narrow = {"columns": 128, "queries": 2}
+        return [narrow] if self.head_dim == 64 else [{"columns": 160, "queries": 1}, narrow]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

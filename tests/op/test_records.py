@@ -7,6 +7,7 @@ import torch
 from toys import add_kernel, add_op, body_op, define, pair, spec, tensor
 
 from tileops import backend
+from tileops._core.runtime.record import SignatureCall
 from tileops.errors import OpNotAvailableError
 
 
@@ -97,6 +98,19 @@ def test_metadata_is_copied_when_asked():
     assert record.metadata_values("starts") == [0, 2, 3]
     with pytest.raises(KeyError, match="x is no metadata tensor of this call; known: starts"):
         record.metadata_values("x")
+
+
+def test_metadata_of_a_captured_call_belongs_to_its_caller(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    starts = torch.tensor([0, 1, 3], dtype=torch.int32)
+    op = metadata_op()()
+    op(torch.ones(3), starts)
+    facts = op.last_call.facts._replace(device=torch.device("cuda"))
+    record = SignatureCall(facts, {"starts": starts})
+    assert record.metadata_values("starts") == [0, 1, 3]
+    del op, starts
+    with pytest.raises(KeyError, match="starts is no metadata tensor of this call; known: none"):
+        record.metadata_values("starts")
 
 
 def test_metadata_of_a_meta_call_has_no_values():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -119,6 +120,16 @@ class CallFacts(NamedTuple):
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+def _captured(device: torch.device | None) -> bool:
+    """Whether a CUDA graph is recording what the call launches."""
+    return device is not None and device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _lent(tensors: Mapping[str, torch.Tensor | None]) -> Mapping[str, torch.Tensor]:
+    """Weak references: memory of a graph may not be kept alive by what is not of the graph."""
+    return WeakValueDictionary({name: t for name, t in tensors.items() if t is not None})
+
+
 class SignatureCall:
     """What is known of one checked call.
 
@@ -140,6 +151,8 @@ class SignatureCall:
     ) -> None:
         set_field = super().__setattr__
         set_field("facts", facts)
+        if metadata and _captured(facts.device):
+            metadata = _lent(metadata)
         set_field("_metadata", metadata)
         set_field("_stages", None)
 
@@ -191,7 +204,10 @@ class SignatureCall:
 
     @property
     def metadata(self) -> Mapping[str, torch.Tensor]:
-        """The metadata tensors that are present: references, not copies."""
+        """The metadata tensors that are present: references, not copies.
+
+        A call that a CUDA graph captured has those that its caller still holds.
+        """
         present = {name: t for name, t in self._metadata.items() if t is not None}
         return MappingProxyType(present)
 

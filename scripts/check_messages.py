@@ -21,7 +21,6 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE = ROOT / "src" / "tileops" / "_core"
 AREAS = ("lang", "spec", "signature", "workload", "validate", "runtime")
 TESTS = (
     "tests/unit",

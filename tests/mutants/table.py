@@ -147,7 +147,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
     "op/entries.py": (
         M('if getattr(call, "device", self) is None:', "if False:",
           "test_kernel_for.py::test_absent_device_is_the_accelerator_s_current_one"),
-        M("return self._entries_by_call[interface, call]",
+        M("return self._entries_by_call[interface, call.table_key]",
           "return self._make_entry(interface, call)",
           "test_kernel_for.py::test_hit_calls_nothing"),
         M("self._check_request(interface, call)", "pass",
@@ -160,7 +160,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_threads.py::test_different_call_specs_are_built_once_each"),
         M("del by_call[next(iter(by_call))]", "pass",
           "test_kernel_for.py::test_ten_thousand_call_specs_leave_the_tables_bounded"),
-        M("by_call[interface, call] = entry", "pass",
+        M("by_call[interface, call.table_key] = entry", "pass",
           "test_kernel_for.py::test_hit_calls_nothing"),
         M("entry = self._built_entries.get(interface, {}).get((cls, identity))", "entry = None",
           "test_kernel_for.py::test_identity_decides_what_is_shared"),
@@ -364,6 +364,13 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("_run = secrets.token_hex(4)", "pass",
           "test_copies.py::test_forked_child_makes_keys_of_its_own", 1),
     ),
+    "boundary/source.py": (
+        M("tensors = {**named, **written}", "tensors = named",
+          "test_calls.py::test_buffer_that_cannot_take_the_output"),
+        M("others = {**written, **{p.name: self.names[p.name] for p in self.execution}}",
+          "others = written",
+          "test_targets.py::test_kernel_gets_out_only_when_passed_and_execution_arguments_by_name"),
+    ),
     "boundary/operators.py": (
         M("if known is not None and known.owner != owner:", "if False:",
           "test_definition.py::test_two_classes_of_one_operator_name"),
@@ -371,8 +378,6 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_calls.py::test_writes_count_as_versions_whatever_wrote"),
     ),
     "boundary/results.py": (
-        M("if 0 not in tensors[name][0]:", "if False:",
-          "test_calls.py::test_calls_of_kernels_are_seen_by_their_counters"),
         M('own = tensors["out"]', "own = None",
           "test_calls.py::test_empty_write_returns_the_caller_s_tensors"),
         M("own = tensors[output.alias]", "own = None",
@@ -390,6 +395,10 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("return SignatureCall(facts, self._metadata_of(op, tensors))",
           "return SignatureCall(facts)",
           "test_warm.py::test_metadata_is_that_of_the_call"),
+    ),
+    "runtime/record.py": (
+        M("return bool(sizes) and all(0 in shape for shape in sizes)", "return bool(sizes)",
+          "test_calls.py::test_calls_of_kernels_are_seen_by_their_counters"),
     ),
     "runtime/placement.py": (
         M("if found is None and param is not None:", "if False:",

@@ -271,3 +271,38 @@ def test_slots_are_refused():
         @dataclass(frozen=True, slots=True)
         class SlotCall(CallSpec):
             n: int
+
+
+@dataclass(frozen=True)
+class PlainCall(CallSpec):
+    n: int
+    note: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class HalvedCall(CallSpec):
+    n: int
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.__dict__["n"] //= 2
+
+
+@pytest.mark.parametrize("cls", [PlainCall, HalvedCall])
+def test_table_keys_are_equal_where_the_values_are(cls):
+    made = [
+        *(cls(n, device=device) for n in (4, 4, 5, 6) for device in (None, "cpu")),
+        *(cls(4, arch=arch) for arch in (80, 90)),
+        *(cls(n, device="meta").on_device("cpu") for n in (4, 6)),
+        cls(4, arch=80).on_device("cpu"),
+    ]
+    for one in made:
+        for other in made:
+            assert (one == other) is (one.table_key == other.table_key)
+            if one == other:
+                assert hash(one) == hash(other)
+
+
+def test_table_keys_of_two_classes_differ():
+    assert PlainCall(4).table_key == PlainCall(4, note="a").table_key
+    assert PlainCall(2).table_key != HalvedCall(4).table_key

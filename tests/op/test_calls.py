@@ -559,12 +559,16 @@ def test_call_that_the_signature_rejects(x, w, text):
         (torch.ones(2), torch.ones(1).expand(2), "overlaps itself"),
     ],
 )
-def test_buffer_that_cannot_take_the_output(x, out, text):
+@pytest.mark.parametrize("bounded", [True, False])
+def test_buffer_that_cannot_take_the_output(x, out, text, bounded, monkeypatch):
+    cls = buffered()
+    if not bounded:
+        monkeypatch.setattr(cls, "compile_op_names", ())
     with pytest.raises(SignatureError) as caught:
-        buffered()()(x, out)
+        cls()(x, out)
     assert text in str(caught.value)
     with pytest.raises(SignatureError, match="shares storage with x"):
-        buffered()()(x, x)
+        cls()(x, x)
 
 
 def test_calls_of_kernels_are_seen_by_their_counters():

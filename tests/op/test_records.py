@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -105,7 +105,7 @@ def test_metadata_of_a_captured_call_belongs_to_its_caller(monkeypatch):
     starts = torch.tensor([0, 1, 3], dtype=torch.int32)
     op = metadata_op()()
     op(torch.ones(3), starts)
-    facts = op.last_call.facts._replace(device=torch.device("cuda"))
+    facts = replace(op.last_call.facts, device=torch.device("cuda"))
     record = SignatureCall(facts, {"starts": starts})
     assert record.metadata_values("starts") == [0, 1, 3]
     del op, starts

@@ -290,8 +290,11 @@ def full_op():
     return body_op("Full", {"x": tensor()}, {"y": tensor(buffer="out")}, forward)
 
 
-def test_kernel_gets_out_only_when_passed_and_execution_arguments_by_name():
+@pytest.mark.parametrize("bounded", [True, False])
+def test_kernel_gets_out_only_when_passed_and_execution_arguments_by_name(bounded, monkeypatch):
     cls = full_op()
+    if not bounded:
+        monkeypatch.setattr(cls, "compile_op_names", ())
     builder = serve(
         cls, "east", lambda x, out=None, k=0, mode="": x + k if out is None else out.copy_(x + k)
     )

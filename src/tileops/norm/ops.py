@@ -72,12 +72,20 @@ FLOAT32_EPSILON = 2.0**-23
 
 def _rows(x: Tensor, n: int) -> Tensor:
     """`x` as contiguous rows of `n` elements; a view where `x` is contiguous."""
-    return x.reshape(-1, n).contiguous()
+    rows = x if x.ndim == 2 and x.shape[1] == n else x.reshape(-1, n)
+    return rows.contiguous()
+
+
+def _shaped(rows: Tensor, x: Tensor) -> Tensor:
+    """Rows in the shape of `x`."""
+    return rows if rows.shape == x.shape else rows.view(x.shape)
 
 
 def _vector(affine: Tensor | None) -> Tensor | None:
     """An affine tensor as one contiguous row, or None."""
-    return None if affine is None else affine.reshape(-1).contiguous()
+    if affine is None:
+        return None
+    return (affine if affine.ndim == 1 else affine.reshape(-1)).contiguous()
 
 
 def _channels(x: Tensor) -> Tensor:
@@ -118,7 +126,7 @@ class RMSNormFwdOp(Op):
         eps = FLOAT32_EPSILON if self.eps is None else self.eps
         call = RMSNormCall(n, eps, weight is not None, x.dtype, device=x.device)
         kernel = self.kernel_for("rms_norm", call)
-        return kernel(_rows(x, n), _vector(weight)).view(x.shape)
+        return _shaped(kernel(_rows(x, n), _vector(weight)), x)
 
 
 class FusedAddRMSNormFwdOp(Op):
@@ -147,7 +155,7 @@ class FusedAddRMSNormFwdOp(Op):
         call = RMSNormCall(n, self.eps, True, x.dtype, device=x.device)
         kernel = self.kernel_for("add_rms_norm", call)
         output, total = kernel(_rows(x, n), _rows(residual, n), weight.contiguous())
-        return output.view(x.shape), total.view(x.shape)
+        return _shaped(output, x), _shaped(total, x)
 
 
 class LayerNormFwdOp(Op):
@@ -182,7 +190,7 @@ class LayerNormFwdOp(Op):
             n, self.eps, weight is not None, bias is not None, x.dtype, device=x.device
         )
         kernel = self.kernel_for("layer_norm", call)
-        return kernel(_rows(x, n), _vector(weight), _vector(bias)).view(x.shape)
+        return _shaped(kernel(_rows(x, n), _vector(weight), _vector(bias)), x)
 
 
 class FusedAddLayerNormFwdOp(Op):
@@ -214,7 +222,7 @@ class FusedAddLayerNormFwdOp(Op):
         kernel = self.kernel_for("add_layer_norm", call)
         rows = _rows(x, n), _rows(residual, n)
         output, total = kernel(*rows, weight.contiguous(), bias.contiguous())
-        return output.view(x.shape), total.view(x.shape)
+        return _shaped(output, x), _shaped(total, x)
 
 
 class _AdaLayerNormOp(Op):

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 def writes_nothing(record: SignatureCall) -> bool:
     """Whether the call writes some tensor and every tensor it writes has no elements."""
-    tensors, found = record.facts.tensors, False
-    for name, _, writes in record.facts.branch.traffic:
-        if writes:
-            if 0 not in tensors[name][0]:
-                return False
-            found = True
-    return found
+    return record.facts.writes_nothing
 
 
 def fresh_output(record: SignatureCall, name: str) -> torch.Tensor:

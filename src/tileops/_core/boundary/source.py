@@ -9,7 +9,7 @@ Straight-line code: nothing is looped over, looked up or built that is known fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.codegen.writer import SourceWriter, identifier
@@ -64,8 +64,8 @@ class _EntryPrinter:
         return f"{_tuple(self.inputs)}, {writes}, {self._execution()}"
 
     def _execution(self) -> str:
-        pairs = [f"{p.name!r}: {self.names[p.name]}" for p in self.execution]
-        return f"{{{', '.join(pairs)}}}" if pairs else "None"
+        pairs = {p.name: self.names[p.name] for p in self.execution}
+        return _display(pairs) if pairs else "None"
 
     def _signature(self) -> list[str]:
         """The parameters of `forward`, defaults as names of the unit."""
@@ -129,7 +129,7 @@ class _EntryPrinter:
 
     def _named_inputs(self) -> str:
         """A display of the inputs by name."""
-        return f"{{{', '.join(f'{name!r}: {name}' for name in self.inputs)}}}"
+        return _display(dict(zip(self.spec.signature.inputs, self.inputs, strict=True)))
 
     def _print_gradient_check(self) -> None:
         """Refuse tensors that require grad, except where a backward op computes the gradient."""
@@ -145,8 +145,8 @@ class _EntryPrinter:
                 return
             condition = f"out is not None and {condition}"
         with self.writer.block(f"if {condition}"):
-            pairs = ", ".join(f"{p.name!r}: {self.names[p.name]}" for p in tensors)
-            self.writer.line(f"_refuse_gradient(_op, {{{pairs}}})")
+            pairs = _display({p.name: self.names[p.name] for p in tensors})
+            self.writer.line(f"_refuse_gradient(_op, {pairs})")
 
     def print_call(self, number: int, branch: EffectBranch) -> None:
         """Print `_call_N`: the operator's call and the result as the caller gets it."""
@@ -179,10 +179,13 @@ class _EntryPrinter:
         doc = "Run the call on the instance of this key."
         with self.writer.function(f"_body_{number}", arguments, "object", doc):
             self.writer.line("_op = _find_instance(_key)")
-            writes = '{"out": out}' if branch.has_out else "None"
+            named = dict(zip(self.spec.signature.inputs, self.inputs, strict=True))
+            written = {"out": "out"} if branch.has_out else {}
+            tensors = {**named, **written}
+            others = {**written, **{p.name: self.names[p.name] for p in self.execution}}
             run = (
-                f"_op._run_call({_tuple(self.inputs)}, _op.forward, "
-                f"writes={writes}, execution={self._execution()})"
+                f"_op._run_call({_tuple(self.inputs)}, {_display(tensors)}, _op.forward, "
+                f"{_display(others)})"
             )
             touched = [*branch.writes, *(["out"] if branch.has_out else [])]
             outputs = list(self.spec.signature.outputs)
@@ -232,3 +235,8 @@ def branch_text(branch: EffectBranch) -> str:
 
 def _tuple(items: Sequence[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _display(items: Mapping[str, str]) -> str:
+    """A dict display of expressions by name."""
+    return f"{{{', '.join(f'{name!r}: {text}' for name, text in items.items())}}}"

@@ -59,6 +59,9 @@ class CallSpec:
     smem_budget: int = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
     _stated: tuple[tuple[str, Any], ...] = field(default=(), init=False, repr=False)
     _own_fields: ClassVar[tuple[Field[Any], ...]]
+    _is_lean: ClassVar[bool]
+    # What stands for the value in tables; equal where the values are.
+    table_key: ClassVar[Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -69,12 +72,16 @@ class CallSpec:
         values = self.__dict__
         if values["device"] is not None:
             values["device"] = normal_form(values["device"])
-        values["_key"] = tuple(values[item.name] for item in _compared(type(self)))
+        values["_key"] = _key_of(type(self), values)
         _state(values, tuple(values.pop(name) for name in FACTS))
         _specialise(type(self))
+        if type(self)._is_lean:
+            values["table_key"] = values["_key"]
 
     def __getattr__(self, name: str) -> Any:
         """Read an unstated fact, and keep it on this call spec."""
+        if name == "table_key":
+            return self  # A class with methods of its own may compare by anything.
         if name not in FACTS:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         value = self.__dict__[name] = getattr(device_facts(self.device), name)
@@ -95,8 +102,10 @@ class CallSpec:
             if name not in FACTS or name in stated
         }
         values["device"] = None if device is None else normal_form(device)
-        key: tuple[Any, ...] = tuple(values[item.name] for item in _compared(type(self)))
+        key = _key_of(type(self), values)
         values["_key"] = (*key, self._stated) if self._stated else key
+        if "table_key" in values:
+            values["table_key"] = values["_key"]
         copy.__dict__.update(values)
         return copy
 
@@ -111,9 +120,10 @@ class CallSpec:
         return ", ".join(f"{name}={value!r}" for name, value in (*shown, *self._stated))
 
 
-def _compared(cls: type[CallSpec]) -> list[Field[Any]]:
-    """The fields that equality covers beside the stated facts."""
-    return [item for item in fields(cls) if item.compare and item.name != "_stated"]
+def _key_of(cls: type[CallSpec], values: dict[str, Any]) -> tuple[Any, ...]:
+    """What equality covers beside the stated facts: the class and the compared fields."""
+    compared = (item.name for item in fields(cls) if item.compare and item.name != "_stated")
+    return (cls, *(values[name] for name in compared))
 
 
 def _state(values: dict[str, Any], facts: tuple[Any, ...]) -> None:
@@ -125,6 +135,8 @@ def _state(values: dict[str, Any], facts: tuple[Any, ...]) -> None:
         values.update(stated)
         values["_stated"] = stated
         values["_key"] = (*values["_key"], stated)
+        if "table_key" in values:
+            values["table_key"] = values["_key"]
 
 
 def _specialise(cls: type[CallSpec]) -> None:
@@ -134,7 +146,8 @@ def _specialise(cls: type[CallSpec]) -> None:
     base = {item.name for item in fields(CallSpec)}
     own = cls._own_fields = tuple(item for item in fields(cls) if item.name not in base)
     adds_only = cls.__post_init__ is CallSpec.__post_init__ and "__init__" in cls.__dict__
-    if adds_only and is_plain(own):
+    cls._is_lean = adds_only and is_plain(own)
+    if cls._is_lean:
         known = {"_unstated": _UNSTATED, "_normal_form": normal_form, "_state": _state}
         for method in lean_methods(cls.__name__, own, FACTS, known):
             method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"

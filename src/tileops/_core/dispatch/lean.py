@@ -2,7 +2,8 @@
 
 A body makes a call spec on every call, so making, hashing and comparing one counts. For a class
 that only adds fields, the three methods are printed once, with the same meaning: a field is stored
-by one statement, and equality and hash go by one tuple that is made with the value.
+by one statement, and equality and hash go by one tuple that is made with the value and holds the
+class too. Tables use that tuple as the key, since it compares without a call into Python.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _print_init(writer: SourceWriter, own: Sequence[Field[Any]], facts: Sequence
             writer.line("device = _normal_form(device)")
         writer.line("_values['device'] = device")
         compared = [item.name for item in own if item.compare]
-        writer.line(f"_values['_key'] = ({', '.join(['device', *compared])},)")
+        key = f"({', '.join(['_self.__class__', 'device', *compared])})"
+        writer.line(f"_values['table_key'] = _values['_key'] = {key}")
         stated = " or ".join(f"{fact} is not _unstated" for fact in facts)
         with writer.block(f"if {stated}"):
             writer.line(f"_state(_values, ({', '.join(facts)},))")

@@ -70,7 +70,11 @@ class Calls(Serving):
             if fault is None:
                 raise
             raise fault from error
-        return self._run_call(inputs, self._forward_by_name, writes=writes, execution=execution)
+        tensors = dict(zip(self._signature.input_names, inputs, strict=True))
+        if writes:
+            tensors.update(writes)
+        arguments = _joined(writes, execution)
+        return self._run_call(inputs, tensors, self._forward_by_name, arguments)
 
     def _entry(self) -> CallEntry:
         """The entry of the class; a class without a spec has none."""
@@ -108,32 +112,31 @@ class Calls(Serving):
     def _run_call(
         self,
         inputs: tuple[Any, ...],
+        tensors: dict[str, Any],
         body: Callable[..., Any],
-        *,
-        writes: dict[str, Any] | None = None,
-        execution: dict[str, Any] | None = None,
+        arguments: dict[str, Any],
     ) -> Any:
         """Run one call through its seven steps.
 
         Args:
             inputs: in the spec's order, None for one that is absent.
+            tensors: the same by name, and `out` where the caller passed it.
             body: runs the in-tree implementation.
-            writes: `{"out": tensor}` where the caller passed it.
-            execution: the other arguments of `forward`.
+            arguments: what `forward` takes beside the inputs; not changed.
         """
         if self._signature.moves_tensors:
             # The body reads what the check wrote to the attributes of this instance, so no other
             # call may convert them before this one is complete.
             with self._bind_lock:
-                return self._run_steps(inputs, body, writes, execution)
-        return self._run_steps(inputs, body, writes, execution)
+                return self._run_steps(inputs, tensors, body, arguments)
+        return self._run_steps(inputs, tensors, body, arguments)
 
     def _run_steps(
         self,
         inputs: tuple[Any, ...],
+        tensors: dict[str, Any],
         body: Callable[..., Any],
-        writes: dict[str, Any] | None,
-        execution: dict[str, Any] | None,
+        arguments: dict[str, Any],
     ) -> Any:
         """The steps of `_run_call`."""
         frames = _stack.frames
@@ -141,15 +144,11 @@ class Calls(Serving):
         reports: list[Report] = []
         try:
             frames.append((self, reports))
-            tensors = dict(zip(self._signature.input_names, inputs, strict=True))
-            if writes:
-                tensors.update(writes)
             record = self._signature.check(self, tensors)
             if writes_nothing(record):
                 result = empty_result(record, self._spec, tensors)
                 self._complete(record, tensors, reports, result)
                 return result
-            arguments = _joined(writes, execution)
             with self._bind_lock:
                 # A call that selects keeps the lock until it is complete or undone, so that no
                 # other call runs on a binding that may still be taken back.

@@ -47,8 +47,8 @@ class Entries(Calls):
         if getattr(call, "device", self) is None:
             call = _on_current_device(call)
         try:
-            return self._entries_by_call[interface, call]
-        except (KeyError, TypeError):
+            return self._entries_by_call[interface, call.table_key]
+        except (AttributeError, KeyError, TypeError):
             return self._make_entry(interface, call)
 
     def key_for(self, interface: str, call: CallSpec) -> str:
@@ -74,7 +74,7 @@ class Entries(Calls):
         self._check_request(interface, call)
         self._check_keyable(interface, call)
         with self._build_lock:
-            entry = self._entries_by_call.get((interface, call))
+            entry = self._entries_by_call.get((interface, call.table_key))
             if entry is not None:
                 return entry
             choice = self._choice(interface, call)
@@ -85,7 +85,7 @@ class Entries(Calls):
             by_call = self._entries_by_call
             if len(by_call) >= MOST_CALL_SPECS:
                 del by_call[next(iter(by_call))]
-            by_call[interface, call] = entry
+            by_call[interface, call.table_key] = entry
             return entry
 
     def _built(self, interface: str, key: str, call: CallSpec) -> Any:

@@ -19,7 +19,6 @@ import torch
 
 from tileops._core.boundary.boundary import CallEntry
 from tileops._core.boundary.parameters import CallParameter
-from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.dispatch.interface import KernelInterface
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.table import EMPTY_TABLE
@@ -87,7 +86,7 @@ class OpState(ABC):
     # Binding group.
     _target_builder: Callable[..., TargetKernel] | None = _UNRESOLVED
     _serving_target: str | None = None
-    _entries_by_call: dict[tuple[str, CallSpec], Any]
+    _entries_by_call: dict[tuple[str, Hashable], Any]
     _built_entries: dict[str, dict[EntryKey, Any]]
     _target_kernels: dict[TargetKey, TargetKernel]
 

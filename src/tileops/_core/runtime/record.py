@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -101,7 +102,8 @@ def _traffic(
         yield Traffic(name, 0, int(is_new))
 
 
-class CallFacts(NamedTuple):
+@dataclass(frozen=True)
+class CallFacts:
     """What calls of one kind share: same branch, shapes, dtypes and device.
 
     Attributes:
@@ -116,8 +118,15 @@ class CallFacts(NamedTuple):
     indices: dict[str, Any]
     tensors: dict[str, Described]
 
+    @cached_property
+    def writes_nothing(self) -> bool:
+        """Whether such a call writes some tensor and every tensor it writes has no elements."""
+        sizes = [self.tensors[name][0] for name, _, writes in self.branch.traffic if writes]
+        return bool(sizes) and all(0 in shape for shape in sizes)
+
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_set_field = object.__setattr__
 
 
 def _captured(device: torch.device | None) -> bool:
@@ -144,17 +153,15 @@ class SignatureCall:
 
     facts: CallFacts
     _metadata: Mapping[str, torch.Tensor | None]
-    _stages: Mapping[str, tuple[SignatureCall, ...]] | None
+    _stages: Mapping[str, tuple[SignatureCall, ...]]
 
     def __init__(
         self, facts: CallFacts, metadata: Mapping[str, torch.Tensor | None] = _NOTHING
     ) -> None:
-        set_field = super().__setattr__
-        set_field("facts", facts)
         if metadata and _captured(facts.device):
             metadata = _lent(metadata)
-        set_field("_metadata", metadata)
-        set_field("_stages", None)
+        _set_field(self, "facts", facts)
+        _set_field(self, "_metadata", metadata)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a record is frozen: {name} cannot be set")
@@ -214,7 +221,7 @@ class SignatureCall:
     @property
     def stages(self) -> Mapping[str, tuple[SignatureCall, ...]]:
         """The records of sub-ops by stage; empty until the call completes."""
-        return _NOTHING if self._stages is None else self._stages
+        return getattr(self, "_stages", _NOTHING)
 
     def file_stages(self, stages: Mapping[str, tuple[SignatureCall, ...]]) -> None:
         """Set `stages`, once, before anyone else sees the record.
@@ -225,9 +232,9 @@ class SignatureCall:
         Raises:
             RuntimeError: they are set already.
         """
-        if self._stages is not None:
+        if hasattr(self, "_stages"):
             raise RuntimeError("the stages of a record are set once")
-        super().__setattr__("_stages", MappingProxyType(dict(stages)))
+        _set_field(self, "_stages", MappingProxyType(dict(stages)))
 
     def with_stages(self, stages: Mapping[str, tuple[SignatureCall, ...]]) -> SignatureCall:
         """A record of the same call with other stages."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor, strided
 
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.record import SignatureCall
@@ -46,8 +47,9 @@ def is_as_promised(record: SignatureCall, name: str, value: Any) -> bool:
     facts = record.facts
     shape, dtype = facts.tensors[name]
     return (
-        type(value) is torch.Tensor
-        and is_ordinary(value)
+        type(value) is Tensor
+        and value.layout is strided
+        and not value.is_nested
         and value.shape == shape
         and value.dtype is DTYPES[dtype]
         and value.device == facts.device

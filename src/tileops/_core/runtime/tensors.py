@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.parameter import is_lazy
+from torch import Tensor, strided
+from torch.nn.parameter import Parameter, is_lazy
 
 from tileops._core.lang.dtypes import BITS
 
@@ -42,8 +43,8 @@ def is_tensor(value: object) -> bool:
 
 def is_ordinary(value: object) -> bool:
     """Whether a value is a tensor of sizes and strides, which is all that kernels take."""
-    if type(value) is torch.Tensor or type(value) is torch.nn.Parameter:
-        return value.layout is torch.strided and not value.is_nested
+    if type(value) is Tensor or type(value) is Parameter:
+        return value.layout is strided and not value.is_nested
     return isinstance(value, torch.Tensor) and unusual(value) is None
 
 

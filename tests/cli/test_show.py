@@ -6,9 +6,19 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from tileops._core.dispatch.table import install
+from tileops.cli.kernel_facts import kernel_facts
+from tileops.kernels import CallSpec, Kernel, KernelInterface
+
 Run = Callable[..., Any]
 
 VARLEN = "GroupedQueryAttentionVarlenFwdOp"
+
+
+class Plain(KernelInterface):
+    request = CallSpec
+
+    def forward(self, x): ...
 
 
 def test_signature_is_shown_in_mathematical_form(tileops: Run) -> None:
@@ -108,3 +118,11 @@ def test_contracts_tell_the_buffer_and_several_results(tileops: Run) -> None:
         "kernel(expert_input, w_gate_up, w_down, layout_metadata, out=…) -> output",
         "kernel(x, residual, weight) -> (output, residual_out)",
     ]
+
+
+def test_a_kernel_without_a_docstring_has_no_summary() -> None:
+    class Bare(Kernel, Plain):
+        def forward(self, x): ...
+
+    table = install("Op", {"plain": Plain}, {"bare": Bare}, {})
+    assert [facts.summary for facts in kernel_facts(table)] == [""]

@@ -3,10 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from importlib.metadata import EntryPoint
 
 import pytest
 
 from tileops import backend
+from tileops._core.plugins import loaded
 from tileops._core.targets import loading
 
 GOOD = """
@@ -63,6 +65,40 @@ def test_missing_module_is_a_failure_like_any_other(packages):
         assert len(backend.load_failures()) == 1
 
 
+SPEECHLESS = """
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError
+raise Speechless
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "failure"),
+    [
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("import sys; sys.exit()", "SystemExit: "),
+        (SPEECHLESS, "Speechless: (its text cannot be made)"),
+        (r"raise ValueError('a\n  b\x1b[31m')", r"ValueError: a b\x1b[31m"),
+        ("raise ValueError('x' * 9000)", f"ValueError: {'x' * 500}…"),
+    ],
+    ids=["exit", "quiet exit", "speechless", "unprintable", "long"],
+)
+def test_every_failure_is_one_printable_line(packages, source, failure):
+    half = HALF.format(error="").replace("raise ", source)
+    packages(pkg_q=half, pkg_r=GOOD.format(name="r"))
+    with pytest.warns(RuntimeWarning, match="could not be loaded"):
+        assert backend.registered_targets() == ("r",)
+    assert backend.load_failures() == (f"pkg_q = pkg_q: {failure}",)
+
+
+@pytest.mark.parametrize("value", ["", "a b c!!", "-"])
+def test_value_that_names_no_module(value):
+    point = EntryPoint("broken", value, loading.GROUP)
+    with pytest.raises(ValueError, match="is MODULE or MODULE:NAME"):
+        loaded(point)
+
+
 def test_interrupted_package_is_tried_again(packages):
     source = """
 import builtins
@@ -94,10 +130,10 @@ def test_interrupted_package_runs_its_submodules_again(packages, tmp_path):
     packages(pkg_i="")
     (tmp_path / "pkg_i.py").unlink()
     (folder / "__init__.py").write_text(
-        "import builtins\nimport pkg_i.part\nif builtins.interrupt: raise SystemExit"
+        "import builtins\nimport pkg_i.part\nif builtins.interrupt: raise KeyboardInterrupt"
     )
     builtins.interrupt = True
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         backend.registered_targets()
     builtins.interrupt = False
     assert backend.registered_targets() == ("i",)

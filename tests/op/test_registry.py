@@ -99,6 +99,16 @@ def test_second_registration_names_both_owners(register, arguments, text):
         ),
         (
             backend.register_kernel_type,
+            {"op": "A", "key": "a\nb", "kernel_type": Implementation},
+            "key must be printable, got 'a\\nb'",
+        ),
+        (
+            backend.register_detector,
+            {"target": "\x1b[31m", "detect": detect},
+            "target must be printable, got '\\x1b[31m'",
+        ),
+        (
+            backend.register_kernel_type,
             {"op": "A", "key": "k", "kernel_type": Implementation()},
             "kernel_type must be a class, got",
         ),

@@ -78,6 +78,10 @@ class PlainMethod(A):
     def entry_for(self, call): ...
 
 
+class PlainRefusal(A):
+    def refusal(self, call): ...
+
+
 class TooFew(Kernel, First):
     def forward(self, x): ...
 
@@ -99,6 +103,36 @@ class Stray(Kernel):
 
 
 FAULTS = [
+    (
+        "refusal no classmethod",
+        ({"one": First}, {"a": A}, {"r": PlainRefusal}),
+        TypeError,
+        "Op: kernel type 'r': PlainRefusal.refusal is not a classmethod",
+    ),
+    (
+        "devices a string",
+        ({"one": First}, {"a": made(devices="cpu")}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.devices is 'cpu', not a set of device types",
+    ),
+    (
+        "devices of another type",
+        ({"one": First}, {"a": made(devices={3})}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.devices is {3}, not a set of device types",
+    ),
+    (
+        "archs a number",
+        ({"one": First}, {"a": made(supported_archs=90)}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.supported_archs is 90, not a set of integers",
+    ),
+    (
+        "preference a string",
+        ({"one": First}, {"a": made(preferred_over="c"), "c": C}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.preferred_over is 'c', not a set of keys",
+    ),
     (
         "shared key",
         ({"one": First}, {"a": A, "b": B}, {"b": C}),

@@ -88,10 +88,11 @@ def test_importing_the_upper_pack_first_finds_both(install: Any) -> None:
     [
         ({}, "acme_none:SPEC", "ModuleNotFoundError: No module named 'acme_none'"),
         ({"acme_raise/__init__.py": "1 / 0"}, "acme_raise:SPEC", "ZeroDivisionError"),
+        ({"acme_leave/__init__.py": "raise SystemExit"}, "acme_leave:SPEC", "SystemExit"),
         ({"acme_bad/__init__.py": "SPEC = 3"}, "acme_bad:SPEC", "resolves to int, expected a path"),
         ({"acme_gone/__init__.py": "SPEC = '/none.yaml'"}, "acme_gone:SPEC", "cannot be read"),
-        ({}, "not a module", "Error"),
-        ({}, "", "Error"),
+        ({}, "not a module", "the value of an entry point is MODULE or MODULE:NAME"),
+        ({}, "", "the value of an entry point is MODULE or MODULE:NAME"),
     ],
 )
 def test_a_pack_that_fails_is_named_and_stops_no_other(

@@ -8,7 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+FAILURES = (Exception, SystemExit)
+"""What a plug-in that fails may raise. To leave the process is not its business; an interrupt,
+which comes from outside, goes through."""
+
+_LONGEST = 500
+"""How many characters of a failure are worth a line."""
 
 
 class Loading(NamedTuple):
@@ -26,6 +33,29 @@ class Loading(NamedTuple):
 def in_order(points: Iterable[EntryPoint]) -> list[EntryPoint]:
     """Entry points by name, then value: the same order on every machine."""
     return sorted(points, key=lambda point: (point.name, point.value))
+
+
+def loaded(point: EntryPoint) -> Any:
+    """What an entry point names, imported.
+
+    Raises:
+        ValueError: its value is no path of a module.
+    """
+    if EntryPoint.pattern.match(point.value) is None:
+        raise ValueError("the value of an entry point is MODULE or MODULE:NAME")
+    return point.load()
+
+
+def described(error: BaseException) -> str:
+    """An exception in one printable line of bounded length, whatever its text does."""
+    try:
+        text = str(error)
+    except FAILURES:
+        text = "(its text cannot be made)"
+    words = " ".join(text.split())
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    cut = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+    return f"{type(error).__name__}: {cut}"
 
 
 def is_importing(point: EntryPoint) -> bool:

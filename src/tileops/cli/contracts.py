@@ -68,7 +68,7 @@ def _interface(name: str, interface: type[KernelInterface], spec: OpSpec) -> dic
     return {
         "name": name,
         "class": _public_name(interface, spec),
-        "summary": inspect.getdoc(interface) or "",
+        "summary": inspect.cleandoc(vars(interface).get("__doc__") or ""),
         "call_spec": f"{_public_name(request, spec)}({listed})",
         "signature": str(signature).replace("'", ""),
         "contract": inspect.getdoc(interface.forward) or "",

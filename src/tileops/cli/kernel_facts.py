@@ -53,5 +53,5 @@ def _facts(interface: str, key: str, kernel: type[Kernel]) -> KernelFacts:
         archs=None if archs is None else tuple(sorted(archs)),
         general=kernel.general,
         preferred_over=tuple(sorted(kernel.preferred_over)),
-        summary=(inspect.getdoc(kernel) or "").partition("\n")[0],
+        summary=inspect.cleandoc(vars(kernel).get("__doc__") or "").partition("\n")[0],
     )

@@ -7,7 +7,7 @@ once, and it never changes. Classes are resolved, no device is asked.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -98,11 +98,10 @@ def _check_builders(
 ) -> None:
     members = [(name, key) for name, keys in keys_by_interface.items() for key in keys]
     for _, key in members:
-        cls = kernel_types[key]
-        if not isinstance(inspect.getattr_static(cls, "entry_for"), classmethod):
-            raise TypeError(
-                f"{op}: kernel type {key!r}: {cls.__name__}.entry_for is not a classmethod"
-            )
+        fault = _declaration_fault(kernel_types[key])
+        if fault:
+            name = kernel_types[key].__name__
+            raise TypeError(f"{op}: kernel type {key!r}: {name}.{fault}")
     for name, key in members:
         fault = _call_fault(kernel_types[key], interfaces[name])
         if fault:
@@ -110,6 +109,25 @@ def _check_builders(
                 f"{op}: kernel type {key!r}: {kernel_types[key].__name__}.forward does not take "
                 f"the arguments of {interfaces[name].__name__}.forward: {fault}"
             )
+
+
+def _declaration_fault(cls: type[Kernel]) -> str | None:
+    """Which member of a class has the wrong form, with what is wrong, or None."""
+    for method in ("entry_for", "refusal"):
+        if not isinstance(inspect.getattr_static(cls, method), classmethod):
+            return f"{method} is not a classmethod"
+    for name, kind, words in (
+        ("devices", str, "device types"),
+        ("supported_archs", int, "integers"),
+        ("preferred_over", str, "keys"),
+    ):
+        value = getattr(cls, name)
+        if value is None and name == "supported_archs":
+            continue
+        several = isinstance(value, Collection) and not isinstance(value, str)
+        if not (several and all(isinstance(item, kind) for item in value)):
+            return f"{name} is {value!r}, not a set of {words}"
+    return None
 
 
 def _call_fault(cls: type[Kernel], interface: type[KernelInterface]) -> str | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from tileops import FAMILIES
 from tileops._core.lang.values import printable
-from tileops._core.plugins import Loading, in_order, is_importing
+from tileops._core.plugins import FAILURES, Loading, described, in_order, is_importing, loaded
 from tileops._core.spec.content import (
     Content,
     file_content,
@@ -212,8 +212,8 @@ def _load_entry_point(point: EntryPoint) -> None:
     try:
         content: Content | None = _resolve(point)
         failure = ""
-    except Exception as error:
-        content, failure = None, f"{type(error).__name__}: {error}"
+    except FAILURES as error:
+        content, failure = None, described(error)
     finally:
         _resolving.points.pop()
     if failure and any(map(is_importing, _points)):
@@ -248,7 +248,7 @@ def _label(point: EntryPoint) -> str:
 
 
 def _resolve(point: EntryPoint) -> Content:
-    target = point.load()
+    target = loaded(point)
     if callable(target) and not isinstance(target, Mapping):
         target = target()
     if not isinstance(target, str | os.PathLike | Mapping):

@@ -1,8 +1,8 @@
 """Loading backend packages: entry points of group `tileops.backends`, each as a transaction.
 
 They are imported once per process, in order of name and value, when the registry is first asked.
-One that raises leaves nothing behind and a line in the list of failures; loading goes on, and the
-warnings come only after all were tried, so that they can neither cut loading short nor repeat it.
+One that raises or exits leaves nothing behind and a line in the list of failures; loading goes on,
+and the warnings come only after all were tried, so that they neither cut it short nor repeat it.
 One that is interrupted leaves nothing behind either, and the next question tries it again.
 """
 
@@ -13,7 +13,7 @@ import time
 import warnings
 from importlib.metadata import EntryPoint, entry_points
 
-from tileops._core.plugins import Loading, in_order
+from tileops._core.plugins import FAILURES, Loading, described, in_order, loaded
 from tileops._core.targets import registry
 
 GROUP = "tileops.backends"
@@ -82,10 +82,10 @@ def _load(entry: EntryPoint) -> None:
     started = time.perf_counter()
     failure = None
     try:
-        entry.load()
-    except Exception as error:
+        loaded(entry)
+    except FAILURES as error:
         registry.restore(saved)
-        failure = f"{type(error).__name__}: {error}"
+        failure = described(error)
     except BaseException:
         registry.restore(saved)
         _forget(entry, modules)

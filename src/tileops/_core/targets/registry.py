@@ -175,6 +175,8 @@ def _check_target(target: object) -> None:
 def _check_name(argument: str, value: object) -> None:
     if not (isinstance(value, str) and value):
         raise BackendError(f"{argument} must be a non-empty string, got {value!r}")
+    if not value.isprintable():
+        raise BackendError(f"{argument} must be printable, got {value!r}")
 
 
 def _check_callable(argument: str, value: object) -> None:

@@ -63,7 +63,8 @@ golden: .venv/.dev ## Rewrite the expected generated code
 bench: .venv/.dev ## Time the kernels on this machine's GPU; results go to RESULTS
 	$(BIN)/python benchmarks/measure_kernels.py --out '$(RESULTS)' $(ARGS)
 
-bench-host: .venv/.dev ## Time what runs on the host: the validator over many specs
+bench-host: .venv/.dev ## Time what runs on the host: warm calls, the validator over many specs
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/measure_calls.py
 	$(BIN)/python benchmarks/validate_specs.py
 
 docs: .venv/.dev ## Check the links and run the examples of the documentation

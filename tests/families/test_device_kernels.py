@@ -18,6 +18,9 @@ from tileops.gemm.kernels import (
     GroupedGemmCall,
     GroupedGemmPipelinedKernel,
 )
+from tileops.moe import MoEGroupedGemmFwdOp
+from tileops.moe.kernels import MoEGroupedGemmCall, MoEGroupedGemmPipelinedKernel
+from tileops.moe.types.layouts import ContiguousLayoutSpec, MaskedLayoutSpec
 from tileops.norm import RMSNormFwdOp
 from tileops.norm.kernels import RMSNormCall, RMSNormOnChipKernel, RMSNormStreamingKernel
 
@@ -231,6 +234,39 @@ def test_short_groups_are_multiplied_in_low_tiles() -> None:
     assert GroupedGemmPipelinedKernel.entry_for(call)[0][1] == GROUP_TILES[1]
     longer = grouped_call(8, 8 * 64 + 1, 4096, 4096)
     assert GroupedGemmPipelinedKernel.entry_for(longer)[0][1] == GROUP_TILES[0]
+
+
+TIGHT = ContiguousLayoutSpec.tight_physical_psum()
+
+
+def expert_call(layout=TIGHT, rows=512, k=64, activation=None, out_dtype=torch.bfloat16):
+    facts = (layout, 8, rows, 64, k, activation, torch.bfloat16, out_dtype)
+    return MoEGroupedGemmCall(*facts, arch=90, sm_count=132)
+
+
+def test_rows_of_experts_are_multiplied_as_groups() -> None:
+    assert MoEGroupedGemmFwdOp(TIGHT).key_for("grouped_gemm", expert_call()) == "pipelined"
+    assert MoEGroupedGemmPipelinedKernel.entry_for(expert_call())[0][2] == GROUP_TILES[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (expert_call(MaskedLayoutSpec(64)), "multiplies contiguous rows, not masked ones"),
+        (expert_call(out_dtype=torch.float32), "gives results of the operands' dtype only"),
+        (
+            expert_call(activation="silu_and_mul"),
+            "gives products without a gate, not with silu_and_mul",
+        ),
+        (expert_call(rows=0), "has nothing to multiply without rows"),
+        (
+            expert_call(k=63),
+            "copies rows whose pitch is a multiple of 16 bytes; k=63 is no multiple of 8",
+        ),
+    ],
+)
+def test_experts_that_are_refused_say_why(call: MoEGroupedGemmCall, reason: str) -> None:
+    assert MoEGroupedGemmPipelinedKernel.refusal(call) == reason
 
 
 def test_tensors_off_the_boundary_are_copied() -> None:

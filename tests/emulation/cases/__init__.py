@@ -1,11 +1,12 @@
 """The cases of every family; a kernel that TileLang makes and no case runs fails a test."""
 
-from emulation.cases import attention, elementwise, gemm, norm, reduction, rope
+from emulation.cases import attention, elementwise, gemm, moe, norm, reduction, rope
 from emulation.cases.case import Case
 
 CASES: tuple[Case, ...] = (
     *norm.CASES,
     *gemm.CASES,
+    *moe.CASES,
     *attention.CASES,
     *elementwise.CASES,
     *reduction.CASES,

@@ -125,6 +125,39 @@ class GroupedGemmPortableKernel(PortableKernel[GroupedGemmCall], GroupedGemmFwdI
 GROUP_TILES = (Tile(128, 256, 64, 4), Tile(64, 256, 64, 5))
 
 
+def group_tile(rows: int, groups: int) -> Tile:
+    """The tile for `groups` groups of `rows` rows together: a low one if it holds a mean group."""
+    return GROUP_TILES[rows <= GROUP_TILES[1].rows * groups]
+
+
+def operand_fault(dtype: torch.dtype, **pitches: int) -> str | None:
+    """Why grouped products of this dtype and of rows of these lengths are not served, or None."""
+    if dtype not in (torch.float16, torch.bfloat16):
+        return f"multiplies float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
+    unit = BOUNDARY // dtype.itemsize
+    for name, extent in pitches.items():
+        if extent % unit:
+            return (
+                f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; "
+                f"{name}={extent} is no multiple of {unit}"
+            )
+    return None
+
+
+def compile_grouped(
+    dtype: torch.dtype, tile: Tile, blocks: int, config: Mapping[str, Any]
+) -> Callable[..., None]:
+    """The compiled program of grouped products; `config` says how many buffers the ring has."""
+    from tileops.gemm.programs import Tiling, build_gemm_grouped
+
+    program = build_gemm_grouped(
+        str(dtype).removeprefix("torch."),
+        tiling=Tiling(tile.rows, tile.columns, tile.depth, **config),
+        blocks=blocks,
+    )
+    return program.compile(_HOPPER)
+
+
 class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
     """The products of rows with their groups' factors on Hopper's tensor cores; 16-bit operands.
 
@@ -145,26 +178,17 @@ class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
     @classmethod
     def refusal(cls, call: GroupedGemmCall) -> str | None:
         """Refuses other layouts and element types, and pitches the copy engine cannot take."""
-        if call.dtype not in (torch.float16, torch.bfloat16):
-            return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
         if call.transpose_a or not call.transpose_b:
             return "reads both factors along k: a [rows, k] and b [groups, n, k]"
-        unit = BOUNDARY // call.dtype.itemsize
-        for name in ("k", "n"):
-            if getattr(call, name) % unit:
-                return (
-                    f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; "
-                    f"{name}={getattr(call, name)} is no multiple of {unit}"
-                )
-        return super().refusal(call)
+        fault = operand_fault(call.dtype, k=call.k, n=call.n)
+        return fault or super().refusal(call)
 
     @classmethod
     def entry_for(
         cls, call: GroupedGemmCall
     ) -> tuple[Hashable, Callable[[], GroupedGemmPipelinedKernel]]:
         """One build for each class of groups: long ones, and those that a low tile holds."""
-        low = call.rows <= GROUP_TILES[1].rows * call.groups
-        constants = (call.dtype, GROUP_TILES[low], call.sm_count)
+        constants = (call.dtype, group_tile(call.rows, call.groups), call.sm_count)
         return constants, lambda: cls(*constants)
 
     @property
@@ -179,14 +203,7 @@ class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        from tileops.gemm.programs import Tiling, build_gemm_grouped
-
-        program = build_gemm_grouped(
-            str(self.dtype).removeprefix("torch."),
-            tiling=Tiling(self.tile.rows, self.tile.columns, self.tile.depth, **config),
-            blocks=self.blocks,
-        )
-        return program.compile(_HOPPER)
+        return compile_grouped(self.dtype, self.tile, self.blocks, config)
 
     def forward(self, a: Tensor, b: Tensor, batch_sizes: Tensor, batch_offsets: Tensor) -> Tensor:
         """Multiply."""

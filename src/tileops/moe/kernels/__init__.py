@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileops.moe.kernels.grouped_gemm import (
     MoEGroupedGemmCall,
     MoEGroupedGemmFwdInterface,
+    MoEGroupedGemmPipelinedKernel,
     MoEGroupedGemmPortableKernel,
 )
 from tileops.moe.kernels.indexed import (
@@ -38,6 +39,7 @@ __all__ = [
     "IndexedExpertMLPPortableKernel",
     "MoEGroupedGemmCall",
     "MoEGroupedGemmFwdInterface",
+    "MoEGroupedGemmPipelinedKernel",
     "MoEGroupedGemmPortableKernel",
     "MoEPermuteAlignCall",
     "MoEPermuteAlignFwdInterface",

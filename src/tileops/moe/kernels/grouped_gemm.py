@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileops._core.dispatch.alignment import aligned
 from tileops.gemm.kernels.blocks import blocks_at_once, cut
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.gemm.kernels.dense import Tile
+from tileops.gemm.kernels.grouped import compile_grouped, group_tile, operand_fault
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.moe.kernels.segments import Segments, segments
-from tileops.moe.types.layouts import Layout, MaskedLayoutSpec
+from tileops.moe.types.layouts import ContiguousLayoutSpec, Layout, MaskedLayoutSpec
 
 Activation = Literal["silu_and_mul", "gelu_and_mul"]
 
@@ -108,6 +111,67 @@ class MoEGroupedGemmPortableKernel(PortableKernel[MoEGroupedGemmCall], MoEGroupe
         if self.call.out_dtype != x.dtype:
             x, weight = x.float(), weight.float()
         return gated(x @ weight.mT, self.call.activation).to(self.call.out_dtype)
+
+
+class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
+    """The products of contiguous rows on Hopper's tensor cores, without a gate; 16-bit operands.
+
+    Args:
+        layout: how the rows are organised.
+        dtype: element type of operands and result.
+        tile: how each product is cut up, chosen from the mean rows of an expert.
+        blocks: largest number of blocks, one for each multiprocessor.
+    """
+
+    supported_archs = frozenset({90})
+
+    def __init__(
+        self, layout: ContiguousLayoutSpec, dtype: torch.dtype, tile: Tile, blocks: int
+    ) -> None:
+        super().__init__()
+        self.layout, self.dtype, self.tile, self.blocks = layout, dtype, tile, blocks
+
+    @classmethod
+    def refusal(cls, call: MoEGroupedGemmCall) -> str | None:
+        """Refuses masked rows, gates, other element types, and pitches not to be copied."""
+        if isinstance(call.layout, MaskedLayoutSpec):
+            return "multiplies contiguous rows, not masked ones"
+        if call.activation is not None:
+            return f"gives products without a gate, not with {call.activation}"
+        if call.out_dtype != call.dtype:
+            return "gives results of the operands' dtype only"
+        if call.rows == 0:
+            return "has nothing to multiply without rows"
+        fault = operand_fault(call.dtype, k=call.k, n=call.n)
+        return fault or super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: MoEGroupedGemmCall
+    ) -> tuple[Hashable, Callable[[], MoEGroupedGemmPipelinedKernel]]:
+        """One build for each layout, element type and class of groups."""
+        assert isinstance(call.layout, ContiguousLayoutSpec)
+        tile = group_tile(call.rows, call.experts)
+        constants = (call.layout, call.dtype, tile, call.sm_count)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Buffers of the ring."""
+        return {"stages": self.tile.stages}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        return compile_grouped(self.dtype, self.tile, self.blocks, config)
+
+    def forward(self, a: Tensor, b: Tensor, layout_metadata: Tensor, out: Tensor) -> None:
+        """Multiply."""
+        parts = segments(self.layout, layout_metadata, b.shape[0])
+        product = aligned(out)
+        factors = aligned(b).flatten(0, 1)
+        self.program()(aligned(a), factors, parts.counts.int(), parts.starts.int(), product)
+        if product is not out:
+            out.copy_(product)
 
 
 def gated(y: Tensor, activation: Activation | None) -> Tensor:

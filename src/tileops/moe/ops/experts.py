@@ -16,6 +16,7 @@ from tileops.moe.kernels.grouped_gemm import (
     Activation,
     MoEGroupedGemmCall,
     MoEGroupedGemmFwdInterface,
+    MoEGroupedGemmPipelinedKernel,
     MoEGroupedGemmPortableKernel,
 )
 
@@ -41,7 +42,10 @@ class MoEGroupedGemmFwdOp(_ExpertOp):
     Rows that belong to no expert are unspecified in the result.
     """
 
-    kernel_types = {"portable": MoEGroupedGemmPortableKernel}
+    kernel_types = {
+        "pipelined": MoEGroupedGemmPipelinedKernel,
+        "portable": MoEGroupedGemmPortableKernel,
+    }
     interfaces = {"grouped_gemm": MoEGroupedGemmFwdInterface}
 
     def __init__(

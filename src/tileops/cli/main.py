@@ -62,8 +62,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TileOpsError as error:
         print(f"tileops {args.command}: error: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        # The reader has gone; a later flush at exit must not complain again.
+    except OSError as error:
+        # An error about a file names it; without a name it is the output that takes no more.
+        if error.filename is not None:
+            raise
+        if not isinstance(error, BrokenPipeError):
+            text = f"cannot write the answer: {error.strerror}"
+            print(f"tileops {args.command}: error: {text}", file=sys.stderr)
+        # A later flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return code

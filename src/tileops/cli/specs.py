@@ -24,7 +24,7 @@ def spec_named(name: str) -> OpSpec:
     """
     spec = registry.lookup(name)
     if spec is None:
-        raise UsageFault(f"no op is called {name}{_nearest(name, registry.specs())}")
+        raise UsageFault(f"no op is called {name or repr(name)}{_nearest(name, registry.specs())}")
     return spec
 
 

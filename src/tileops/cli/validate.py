@@ -62,12 +62,17 @@ def run(args: argparse.Namespace) -> int:
         if args.branch_limit < 1:
             raise UsageFault(f"--branch-limit: expected at least 1, got {args.branch_limit}")
         manifest.branch_limit = args.branch_limit
+    folders = [str(path) for path in args.source if path.is_dir()]
+    if folders:
+        raise UsageFault(f"--source takes spec files, not folders: {', '.join(folders)}")
     missing = [str(path) for path in args.source if not path.is_file()]
     if missing:
         raise UsageFault(f"no such file: {', '.join(missing)}")
     for package in args.allow:
         manifest.allow(package)
     for name in args.ops if not args.source else ():
+        if Path(name).suffix in (".yaml", ".yml"):
+            raise UsageFault(f"{name} is a file, not an op; try: --source {name}")
         spec_named(name)
     names = args.ops or None
     reports = [manifest.validate(names, source=path) for path in args.source] or [

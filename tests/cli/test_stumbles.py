@@ -41,3 +41,10 @@ def test_an_empty_name_is_shown_in_quotes(tileops: Run) -> None:
     outcome = tileops("show", "")
     assert outcome.code == 2
     assert "no op is called ''" in outcome.err
+
+
+def test_the_package_runs_as_the_command() -> None:
+    command = [sys.executable, "-m", "tileops", "show", ""]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 2
+    assert outcome.stderr == "tileops show: error: no op is called ''\n"

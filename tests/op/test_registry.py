@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tileops import backend
+from tileops._core.targets import registry
 from tileops.backend import BUILTIN, TensorSpec
 from tileops.errors import BackendError, UnknownTargetError
 
@@ -126,3 +127,16 @@ def test_tensor_spec_is_a_value_without_a_tensor():
     assert a == b == (torch.device("cpu"), torch.float16, (2, 3))
     assert hash(a) == hash(b)
     assert type(a.shape) is tuple
+
+
+def test_registering_disturbs_nobody_who_walks_a_table():
+    def register(name):
+        backend.register_detector(target=name, detect=detect)
+        backend.register_kernel_builder(op="A", target=name, build_kernel=builder)
+        backend.register_kernel_type("A", name, Implementation)
+
+    register("east")
+    now = registry.current
+    walks = [iter(table) for table in (now.detectors, now.builders, now.kernel_types)]
+    register("west")
+    assert [len(list(walk)) for walk in walks] == [1, 1, 1]

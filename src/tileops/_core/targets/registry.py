@@ -38,7 +38,10 @@ class TensorSpec(NamedTuple):
 
 @dataclass
 class Registry:
-    """All registrations; `version` changes with every one."""
+    """All registrations; `version` changes with every one.
+
+    A registration replaces its table, so that who walks one needs no lock.
+    """
 
     detectors: dict[str, Detect] = field(default_factory=dict)
     builders: dict[tuple[str, str], Builder] = field(default_factory=dict)
@@ -93,7 +96,7 @@ def register_detector(*, target: str, detect: Detect) -> None:
         known = current.detectors.get(target)
         if known is not None:
             raise _repeated(f"a detector of target {target!r}", known, detect)
-        current.detectors[target] = detect
+        current.detectors = {**current.detectors, target: detect}
         current.version += 1
 
 
@@ -116,7 +119,7 @@ def register_kernel_builder(*, op: str, target: str, build_kernel: Builder) -> N
         known = current.builders.get((op, target))
         if known is not None:
             raise _repeated(f"a builder of target {target!r} for {op}", known, build_kernel)
-        current.builders[op, target] = build_kernel
+        current.builders = {**current.builders, (op, target): build_kernel}
         current.version += 1
 
 
@@ -141,7 +144,7 @@ def register_kernel_type(op: str, key: str, kernel_type: type) -> None:
         known = current.kernel_types.get((op, key))
         if known is not None:
             raise _repeated(f"a kernel type {key!r} for {op}", known, kernel_type)
-        current.kernel_types[op, key] = kernel_type
+        current.kernel_types = {**current.kernel_types, (op, key): kernel_type}
         current.version += 1
 
 

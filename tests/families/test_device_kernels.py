@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tileops._core.dispatch.alignment import aligned
+from tileops.attention import GroupedQueryAttentionDenseFwdOp
 from tileops.attention.kernels import DenseAttentionCall, DenseAttentionPipelinedKernel
 from tileops.gemm import GemmFwdOp, GroupedGemmFwdOp
 from tileops.gemm.kernels import (
@@ -310,7 +311,7 @@ def attention_call(**changes) -> DenseAttentionCall:
 )
 def test_attention_of_many_queries_is_pipelined(changes) -> None:
     call = attention_call(**changes)
-    assert DenseAttentionPipelinedKernel.refusal(call) is None
+    assert GroupedQueryAttentionDenseFwdOp().key_for("dense_attention", call) == "pipelined"
 
 
 @pytest.mark.parametrize(
@@ -333,6 +334,7 @@ def test_attention_of_many_queries_is_pipelined(changes) -> None:
 def test_attention_that_is_refused_says_why(changes, reason: str) -> None:
     call = attention_call(**changes)
     assert DenseAttentionPipelinedKernel.refusal(call) == reason
+    assert GroupedQueryAttentionDenseFwdOp().key_for("dense_attention", call) == "portable"
 
 
 def test_lengths_and_batches_of_attention_share_a_build() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tileops.attention import GroupedQueryAttentionDenseFwdOp
 from tileops.attention.kernels import DenseAttentionCall, DenseAttentionPipelinedKernel
 from tileops.attention.reference import grouped_query_attention_dense
 
@@ -108,6 +109,19 @@ def test_large_calls_give_the_same_again_and_again(draw, width, is_causal):
     for _ in range(50):
         # An error that moves would be a race.
         assert torch.equal(kernel(*case, *[None] * 5), first)
+
+
+def test_the_op_leaves_to_torch_what_the_kernel_refuses(draw, serving):
+    op = GroupedQueryAttentionDenseFwdOp()
+    many = tensors(draw, 2, 100, 130, 4, 2, 64, torch.bfloat16)
+    one = tensors(draw, 2, 1, 130, 4, 2, 64, torch.bfloat16)
+    for case in (many, one):
+        exact = grouped_query_attention_dense(*(part.double() for part in case))
+        torch.testing.assert_close(op(*case).double(), exact.double(), **TOLERANCE[torch.bfloat16])
+    assert serving(op, "dense_attention") == {
+        "DenseAttentionPipelinedKernel",
+        "DenseAttentionPortableKernel",
+    }
 
 
 def test_lengths_and_batches_share_a_program(draw, programs):

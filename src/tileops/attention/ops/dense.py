@@ -12,6 +12,7 @@ from tileops._core.op.units import tensor_core
 from tileops.attention.kernels import (
     DenseAttentionCall,
     DenseAttentionFwdInterface,
+    DenseAttentionPipelinedKernel,
     DenseAttentionPortableKernel,
 )
 
@@ -30,7 +31,10 @@ class GroupedQueryAttentionDenseFwdOp(Op):
     by tables that are indexed by position. float8 inputs come with scales and an `out_dtype`.
     """
 
-    kernel_types = {"portable": DenseAttentionPortableKernel}
+    kernel_types = {
+        "pipelined": DenseAttentionPipelinedKernel,
+        "portable": DenseAttentionPortableKernel,
+    }
     interfaces = {"dense_attention": DenseAttentionFwdInterface}
 
     def __init__(

@@ -10,19 +10,19 @@ from tileops.moe.reference import moe_grouped_gemm
 from tileops.moe.types.layouts import ContiguousLayoutSpec
 
 LAYOUTS = [
-    (ContiguousLayoutSpec.tight_physical_psum(), [0, 700, 700, 1000]),
+    (ContiguousLayoutSpec.tight_physical_psum(), [0, 700, 700, 1024]),
     (ContiguousLayoutSpec.aligned_physical_psum(128), [3, 128, 513, 1000]),
-    (ContiguousLayoutSpec.tight_per_row(), [0] * 600 + [2] * 399 + [4]),
+    (ContiguousLayoutSpec.tight_per_row(), [0] * 600 + [2] * 399 + [4] * 25),
 ]
 
 
 @pytest.mark.parametrize(("layout", "metadata"), LAYOUTS, ids=lambda value: str(value)[:40])
 def test_rows_of_experts_are_accurate(draw, serving, layout, metadata):
-    a = draw(1000, 1096, dtype=torch.bfloat16, scale=0.1)
+    a = draw(1024, 1096, dtype=torch.bfloat16, scale=0.1)
     b = draw(4, 520, 1096, dtype=torch.bfloat16)
     ends = torch.tensor(metadata, dtype=torch.int32, device="cuda")
     op = MoEGroupedGemmFwdOp(layout)
-    out = torch.zeros(1000, 520, dtype=torch.bfloat16, device="cuda")
+    out = torch.zeros(1024, 520, dtype=torch.bfloat16, device="cuda")
     op(a, b, ends, out)
     wide = moe_grouped_gemm(a.cpu().double(), b.cpu().double(), ends.cpu(), layout=layout)
     torch.testing.assert_close(out.cpu().double(), wide, rtol=2.0**-7, atol=2e-3)

@@ -231,9 +231,10 @@ class BatchNormBwdPortableKernel(PortableKernel[BatchNormBwdCall], BatchNormBwdI
         """Compute the gradients."""
         if not x.numel():
             return torch.empty_like(x), torch.zeros_like(weight), torch.zeros_like(weight)
-        backward = torch.ops.aten.native_batch_norm_backward
-        saved = (weight, None, None, mean, rstd)
-        gradients: tuple[Tensor, Tensor, Tensor] = backward(
-            grad_out, x, *saved, True, 0.0, [True, True, True]
+        dtype = x.dtype
+        if not x.is_cpu:  # there torch rounds to 16 bits on the way
+            grad_out, x = grad_out.float(), x.float()
+        grad_x, grad_weight, grad_bias = torch.ops.aten.native_batch_norm_backward(
+            grad_out, x, weight, None, None, mean, rstd, True, 0.0, [True, True, True]
         )
-        return gradients
+        return grad_x.to(dtype), grad_weight, grad_bias

@@ -20,6 +20,7 @@ from tileops.gemm.programs import (
     build_gemv,
 )
 from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
+from tileops.reduction.programs import Rows, Spread, build_row_spread
 
 HEADERS = Path(tilelang.__file__).parent
 COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v",
@@ -52,6 +53,9 @@ PROGRAMS = {
     "longest row, centred": lambda: on_chip(1 << 14, "bfloat16", 512, centred=True, biased=True),
     "streamed": lambda: build_norm_streaming(
         Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=512, unroll=4
+    ),
+    "spread": lambda: build_row_spread(
+        Spread(True, 1.0, True, "float32"), Rows("bfloat16", 8, True, 128, 1, 4)
     ),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),

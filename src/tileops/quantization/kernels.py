@@ -74,7 +74,7 @@ class FP8QuantPortableKernel(PortableKernel[FP8QuantCall], FP8QuantFwdInterface)
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Quantise each row."""
         numbers = x.float()
-        scale = numbers.abs().amax(-1).clamp(min=SMALLEST_AMAX) / LARGEST_FP8
+        scale = _over(numbers.abs().amax(-1).clamp(min=SMALLEST_AMAX), LARGEST_FP8)
         return scale, _fp8(numbers / scale[:, None]).contiguous()
 
 
@@ -339,7 +339,7 @@ class INT4QuantPerGroupPortableKernel(
         """Quantise each group."""
         groups = w.float().unflatten(1, (-1, self.call.group_size))
         low, high = groups.amin(-1).clamp(max=0), groups.amax(-1).clamp(min=0)
-        step = ((high - low) / 15).clamp(min=torch.finfo(w.dtype).smallest_normal)
+        step = _over(high - low, 15).clamp(min=torch.finfo(w.dtype).smallest_normal)
         scale = torch.where(low == high, 1.0, step).to(w.dtype)
         zero = (-low / scale.float()).round().clamp(0, 15)
         codes = (groups / scale.float()[..., None]).round() + zero[..., None]
@@ -356,7 +356,12 @@ def int8_rows(numbers: Tensor) -> tuple[Tensor, Tensor]:
 
 def _scale(amax: Tensor, largest: float) -> Tensor:
     """What brings `amax` to `largest`; 1 where it is 0."""
-    return torch.where(amax == 0, 1.0, amax / largest)
+    return torch.where(amax == 0, 1.0, _over(amax, largest))
+
+
+def _over(x: Tensor, number: float) -> Tensor:
+    """`x / number`, rounded once: CUDA multiplies by the inverse of what is no tensor there."""
+    return x / x.new_full((), number)
 
 
 def _fp8(quotients: Tensor) -> Tensor:

@@ -35,10 +35,9 @@ def _values(rows, n, dtype, function, generator) -> Tensor:
     return x.to(dtype)
 
 
-def _case(kernel, name, function, rows, n, dtype, layout, out_dtype=None, **more):
+def _case(kernel, name, function, rows, n, dtype, layout, out_dtype=None, correction=None, **more):
     out_dtype = out_dtype or RESULT.get(function, dtype)
     name_, _, order = function.partition(" ")
-    correction = 1.0 if kernel is not RowReductionKernel else None
     call = ReductionCall(
         name_, 2, (1,), False, torch.float64, RESULT.get(function, torch.float64),
         float(order) if order else None, correction,
@@ -50,7 +49,7 @@ def _case(kernel, name, function, rows, n, dtype, layout, out_dtype=None, **more
     def expected(x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         if function == "var_mean":
             return torch.var_mean(x, 1)
-        if n == 1 and function in ("var", "std"):
+        if correction is not None and n <= correction:
             return torch.full((rows,), torch.nan)
         return FUNCTIONS[name_](x, call)
 
@@ -64,6 +63,8 @@ def _rows(name, function, rows, n, dtype, lanes=128, parts=False, **more):
     kernel = {"var": RowSpreadKernel, "std": RowSpreadKernel, "var_mean": RowVarMeanKernel}.get(
         function, RowReductionKernel
     )
+    if kernel is not RowReductionKernel:
+        more.setdefault("correction", 1.0)
     return _case(kernel, f"{function}, {name}", function, rows, n, dtype, layout, **more)
 
 
@@ -115,6 +116,9 @@ CASES = (
     _rows("shared", "logsumexp", 2, 40000, F32, lanes=256, parts=True),
     _rows("row of a block", "var", 3, 4096, F32),
     _rows("ragged", "std", 9, 101, F32, lanes=32),
+    _rows("no divisor", "var", 3, 1, F32, lanes=32),
+    _rows("a negative divisor", "std", 3, 40, F32, lanes=32, correction=50.0),
+    _rows("a negative divisor and no spread", "var", 3, 1, F32, lanes=32, correction=2.0),
     _rows("long", "var_mean", 2, 10000, F32, lanes=512),
     _softmax(SoftmaxOnChipKernel, "row of a block", 3, 4096, BF16, False, 4096),
     _softmax(SoftmaxOnChipKernel, "rows of a warp", 9, 200, F16, False, 200),

@@ -7,6 +7,7 @@ are formed in 64 bits. Truths are stored as bytes.
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -323,6 +324,8 @@ class Spread:
 def build_row_spread(spread: Spread, walk: Rows) -> Program:
     """`Y[m]` is the variance or standard deviation of row m, of centred values; `C[m]` its mean.
 
+    Where the correction leaves no positive divisor `Y` is NaN.
+
     Each row is read twice, the second time mostly from a cache. Arguments: the input as
     `build_row_fold`; `Y [M]`, `C [M]` (`Y` again where no mean is asked for); the length of a row.
     """
@@ -367,7 +370,11 @@ def build_row_spread(spread: Spread, walk: Rows) -> Program:
         total(add, (sums, mean), x, X, span, base, first, lane, thread)
         mean[0] = sums[0] / as_float(N)
         total(add_squares, (sums, mean), x, X, span, base, second, lane, thread)
-        sums[0] = sums[0] / (as_float(N) - spread.correction)
+        sums[0] = T.if_then_else(
+            as_float(N) > spread.correction,
+            sums[0] / (as_float(N) - spread.correction),
+            T.float32(math.nan),
+        )
         if spread.root:
             sums[0] = T.sqrt(sums[0])
         if lane == 0 and block * rows + thread // lanes < M:

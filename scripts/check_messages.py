@@ -153,7 +153,9 @@ def main(arguments: list[str]) -> int:
     sys.path.insert(0, str(ROOT / "src"))
     sys.meta_path.insert(0, finder)
     os.chdir(ROOT)
-    code = pytest.main(["-q", "-p", "no:cacheprovider", *(arguments or TESTS)])
+    # Plain assertions: to rewrite them pytest would load the package, a plugin of it, by itself.
+    options = ("-q", "-p", "no:cacheprovider", "--assert=plain")
+    code = pytest.main([*options, *(arguments or TESTS)])
     silent = [s for number, s in enumerate(finder.found) if number not in made]
     for sentence in sorted(silent):
         print(f"{sentence.path}:{sentence.line}: no test makes {sentence.text!r}")

@@ -184,7 +184,7 @@ def test_result_is_kept_per_constants_device_and_shape_class(timed, cache):
     assert data["candidate"] == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"key": 1}', "\x00\x01"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"key": 1}', "\x00\x01"])
 def test_damaged_file_is_timed_again_and_written_anew(timed, cache, text):
     def tuned():
         kernel = Tunable()

@@ -203,7 +203,7 @@ def _load(key: dict[str, Any], count: int) -> int | None:
         kept = json.loads(_file(key).read_text())
         if kept["key"] == key and kept["candidate"] in range(count):
             return int(kept["candidate"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         pass
     return None
 

@@ -73,3 +73,20 @@ def test_an_object_is_used_only_where_it_is_defined(monkeypatch: pytest.MonkeyPa
     for path in ("acme_home.absent", "acme_nowhere.Own", "os.path.absent"):
         with pytest.raises(ImportError, match=f"{path} does not exist"):
             resolve(path)
+
+
+@pytest.mark.parametrize("number", [10**100, 10**5000], ids=["101 digits", "5001 digits"])
+def test_an_integer_beyond_all_measure_is_a_finding(number):
+    spec = {
+        "family": "norm",
+        "signature": {
+            "forall": {"R": "Dim"},
+            "inputs": {"x": {"dtype": "float32", "shape": "[R]"}},
+            "outputs": {"y": {"dtype": "float32", "shape": "[R]"}},
+        },
+        "workloads": [{"R": 4, "label": "tile"}],
+        "roofline": {"flops": number},
+    }
+    (found,) = findings(spec)
+    assert found[:2] == (13, "error")
+    assert "a number of more than 100 digits" in found[2]

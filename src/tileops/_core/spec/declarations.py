@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from tileops._core.lang.faults import LanguageFault
 from tileops._core.lang.nodes import Expr, Shape
 from tileops._core.lang.parser import parse_expression, parse_shape
+from tileops._core.lang.tokens import MAX_DIGITS
 from tileops._core.spec.entries import Entry
 from tileops._core.spec.model import Declaration
 
@@ -51,8 +52,18 @@ def expression_or_integer(entry: Entry, form: int = 13) -> Declaration[Expr]:
     """A declared expression, where a bare integer stands for its literal."""
     value = entry.value
     if isinstance(value, int) and not isinstance(value, bool):
-        return Declaration(entry.path, str(value), parse_expression(str(value)), entry.location)
+        text = _digits(entry, value)
+        node = parsed(entry, text, parse_expression, 13) if text else None
+        return Declaration(entry.path, text, node, entry.location)
     return expression(entry, form)
+
+
+def _digits(entry: Entry, value: int) -> str:
+    """An integer as text; empty, with a finding, where Python may refuse to write it out."""
+    if value.bit_length() > 4 * MAX_DIGITS:
+        entry.error(13, f"a number of more than {MAX_DIGITS} digits")
+        return ""
+    return str(value)
 
 
 def shape(entry: Entry, form: int) -> Declaration[Shape]:

@@ -20,7 +20,7 @@ def hopper_call(m: int, dtype: torch.dtype = torch.bfloat16) -> GemmCall:
 def test_it_is_preferred_for_few_rows_and_gives_way_for_many() -> None:
     op = GemmFwdOp()
     assert op.key_for("gemm", hopper_call(16)) == "thin"
-    assert op.key_for("gemm", hopper_call(17)) == "pipelined"
+    assert op.key_for("gemm", hopper_call(17)) == "split"
     assert op.key_for("gemm", hopper_call(17, torch.float32)) == "portable"
 
 

@@ -99,14 +99,12 @@ class _EntryPrinter:
 
     def _print_mixture_check(self) -> None:
         """Refuse fake tensors beside real ones: torch would name an operator nobody wrote."""
-        tensors = [p.name for p in self.parameters if p.role != "execution"]
+        tensors = self._named_tensors()
         if len(tensors) < 2:
             return
-        names = [self.names[name] for name in tensors]
-        tests = " or ".join(f"_type({name}) is _FakeTensor" for name in names)
+        tests = " or ".join(f"_type({name}) is _FakeTensor" for name in tensors.values())
         with self.writer.block(f"if {tests}"):
-            pairs = ", ".join(map("{!r}: {}".format, tensors, names))
-            self.writer.line(f"_refuse_mixture(_op, {{{pairs}}})")
+            self.writer.line(f"_refuse_mixture(_op, {_display(tensors)})")
 
     def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
         """Print `_call_boundary`; it calls the operator itself where there is one only."""
@@ -125,11 +123,15 @@ class _EntryPrinter:
     def _print_tangent_check(self) -> None:
         """Refuse inputs with tangents: the dispatcher would drop these without a word."""
         with self.writer.block("if _forward_mode._current_level >= 0"):
-            self.writer.line(f"_refuse_tangents(_op, {self._named_inputs()})")
+            self.writer.line(f"_refuse_tangents(_op, {_display(self._named_inputs())})")
 
-    def _named_inputs(self) -> str:
-        """A display of the inputs by name."""
-        return _display(dict(zip(self.spec.signature.inputs, self.inputs, strict=True)))
+    def _named_inputs(self) -> dict[str, str]:
+        """What holds each input, by the input's name."""
+        return dict(zip(self.spec.signature.inputs, self.inputs, strict=True))
+
+    def _named_tensors(self) -> dict[str, str]:
+        """What holds each input and, where the op takes a buffer, `out`."""
+        return {p.name: self.names[p.name] for p in self.parameters if p.role != "execution"}
 
     def _print_gradient_check(self) -> None:
         """Refuse tensors that require grad, except where a backward op computes the gradient."""
@@ -145,8 +147,7 @@ class _EntryPrinter:
                 return
             condition = f"out is not None and {condition}"
         with self.writer.block(f"if {condition}"):
-            pairs = _display({p.name: self.names[p.name] for p in tensors})
-            self.writer.line(f"_refuse_gradient(_op, {pairs})")
+            self.writer.line(f"_refuse_gradient(_op, {_display(self._named_tensors())})")
 
     def print_call(self, number: int, branch: EffectBranch) -> None:
         """Print `_call_N`: the operator's call and the result as the caller gets it."""
@@ -179,7 +180,7 @@ class _EntryPrinter:
         doc = "Run the call on the instance of this key."
         with self.writer.function(f"_body_{number}", arguments, "object", doc):
             self.writer.line("_op = _find_instance(_key)")
-            named = dict(zip(self.spec.signature.inputs, self.inputs, strict=True))
+            named = self._named_inputs()
             written = {"out": "out"} if branch.has_out else {}
             tensors = {**named, **written}
             others = {**written, **{p.name: self.names[p.name] for p in self.execution}}

@@ -22,8 +22,10 @@ _RING_BYTES = 110 * 1024
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def _weight_fault(call: GemmCall) -> str | None:
-    """Why the second factor is no weight whose rows are read in whole vectors, or None."""
+def _few_rows_fault(call: GemmCall, most: int) -> str | None:
+    """Why these are not `most` rows with a weight that is read in whole vectors, or None."""
+    if call.m > most:
+        return f"multiplies at most {most} rows, not {call.m}"
     if call.dtype not in _HALVES:
         return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
     if call.trans_a or not call.trans_b:
@@ -57,9 +59,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
         """Refuses more rows, other layouts and element types, and odd lengths."""
-        if call.m > cls.MOST_ROWS:
-            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
-        return _weight_fault(call) or super().refusal(call)
+        return _few_rows_fault(call, cls.MOST_ROWS) or super().refusal(call)
 
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemvKernel]]:
@@ -121,9 +121,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
         """Refuses more rows, other layouts and element types, and odd lengths."""
-        if call.m > cls.MOST_ROWS:
-            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
-        return _weight_fault(call) or super().refusal(call)
+        return _few_rows_fault(call, cls.MOST_ROWS) or super().refusal(call)
 
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmSplitKernel]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tilelang
@@ -13,6 +14,7 @@ from emulation.emulator import lower
 from tileops._programs.program import Program
 from tileops.attention.programs import dense as attention
 from tileops.gemm.programs import (
+    Groups,
     Tiling,
     build_gemm_grouped,
     build_gemm_pipelined,
@@ -41,6 +43,12 @@ def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Progra
     )
 
 
+def grouped(*tiling: int, **groups: Any) -> Program:
+    return build_gemm_grouped(
+        "bfloat16", tiling=Tiling(*tiling), groups=Groups(**groups), blocks=132
+    )
+
+
 def attend(width: int, *tiling: int, is_causal: bool) -> Program:
     heads = attention.Heads(32, 8, width, "bfloat16", is_causal, width**-0.5)
     return attention.build_attention_pipelined(heads, tiling=attention.Tiling(*tiling), blocks=132)
@@ -60,7 +68,9 @@ PROGRAMS = {
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "split": lambda: build_gemm_split("bfloat16", rows=64, depth=128, stages=3, splits=2),
-    "groups": lambda: build_gemm_grouped("bfloat16", tiling=Tiling(128, 256, 64, 4), blocks=132),
+    "groups": lambda: grouped(128, 256, 64, 4, kind="starts"),
+    "aligned groups": lambda: grouped(64, 256, 64, 5, kind="ends", alignment=128),
+    "owners": lambda: grouped(128, 256, 64, 4, kind="owners", most=2048),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 2, 1, is_causal=True),
     "attention, narrow heads": lambda: attend(64, 192, 128, is_causal=False),

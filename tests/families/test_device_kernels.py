@@ -240,8 +240,8 @@ def test_short_groups_are_multiplied_in_low_tiles() -> None:
 TIGHT = ContiguousLayoutSpec.tight_physical_psum()
 
 
-def expert_call(layout=TIGHT, rows=512, k=64, activation=None, out_dtype=torch.bfloat16):
-    facts = (layout, 8, rows, 64, k, activation, torch.bfloat16, out_dtype)
+def expert_call(layout=TIGHT, rows=512, k=64, activation=None, out_dtype=torch.bfloat16, experts=8):
+    facts = (layout, experts, rows, 64, k, activation, torch.bfloat16, out_dtype)
     return MoEGroupedGemmCall(*facts, arch=90, sm_count=132)
 
 
@@ -260,6 +260,10 @@ def test_rows_of_experts_are_multiplied_as_groups() -> None:
             "gives products without a gate, not with silu_and_mul",
         ),
         (expert_call(rows=0), "has nothing to multiply without rows"),
+        (
+            expert_call(ContiguousLayoutSpec.tight_per_row(), experts=2049),
+            "finds the rows of at most 2048 experts, not of 2049",
+        ),
         (
             expert_call(k=63),
             "copies rows whose pitch is a multiple of 16 bytes; k=63 is no multiple of 8",

@@ -52,4 +52,11 @@ CASES = (
         74,
         [0] * 5 + [2] * 67 + [3] * 2,
     ),
+    _case(
+        "a row's expert, more experts than threads",
+        ContiguousLayoutSpec("tight", "per_row"),
+        300,
+        9,
+        [0, 17, 17, 255, 256, 256, 299, 300, 300],
+    ),
 )

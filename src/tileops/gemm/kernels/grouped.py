@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -144,15 +144,34 @@ def operand_fault(dtype: torch.dtype, **pitches: int) -> str | None:
     return None
 
 
+MOST_OWNERS = 2048
+"""Groups at most, where each row tells its group; a few KiB beside the buffers of the ring."""
+
+
 def compile_grouped(
-    dtype: torch.dtype, tile: Tile, blocks: int, config: Mapping[str, Any]
+    dtype: torch.dtype,
+    tile: Tile,
+    blocks: int,
+    config: Mapping[str, Any],
+    places: Literal["starts", "ends", "owners"],
+    alignment: int = 1,
 ) -> Callable[..., None]:
-    """The compiled program of grouped products; `config` says how many buffers the ring has."""
-    from tileops.gemm.programs import Tiling, build_gemm_grouped
+    """The compiled program of grouped products.
+
+    Args:
+        dtype: element type.
+        tile: how each product is cut up.
+        blocks: largest number of blocks.
+        config: how many buffers the ring has.
+        places: what tells which rows each group has.
+        alignment: of which the first row of a group is a multiple, where ends tell them.
+    """
+    from tileops.gemm.programs import Groups, Tiling, build_gemm_grouped
 
     program = build_gemm_grouped(
         str(dtype).removeprefix("torch."),
         tiling=Tiling(tile.rows, tile.columns, tile.depth, **config),
+        groups=Groups(places, alignment, MOST_OWNERS),
         blocks=blocks,
     )
     return program.compile(_HOPPER)
@@ -161,7 +180,7 @@ def compile_grouped(
 class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
     """The products of rows with their groups' factors on Hopper's tensor cores; 16-bit operands.
 
-    Sizes and offsets are read on the device only.
+    Offsets are read on the device only; sizes follow from them.
 
     Args:
         dtype: element type.
@@ -203,12 +222,11 @@ class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        return compile_grouped(self.dtype, self.tile, self.blocks, config)
+        return compile_grouped(self.dtype, self.tile, self.blocks, config, "starts")
 
     def forward(self, a: Tensor, b: Tensor, batch_sizes: Tensor, batch_offsets: Tensor) -> Tensor:
         """Multiply."""
         factors = aligned(b.contiguous()).flatten(0, 1)
         d = torch.empty(a.shape[0], b.shape[1], dtype=self.dtype, device=a.device)
-        groups = (aligned(batch_sizes.contiguous()), aligned(batch_offsets.contiguous()))
-        self.program()(aligned(a.contiguous()), factors, *groups, d)
+        self.program()(aligned(a.contiguous()), factors, aligned(batch_offsets.contiguous()), d)
         return d

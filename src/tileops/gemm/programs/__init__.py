@@ -1,9 +1,16 @@
 """TileLang programs of the matrix products; imported only when a kernel makes its program."""
 
 from tileops.gemm.programs.gemv import build_gemv
-from tileops.gemm.programs.grouped import build_gemm_grouped
+from tileops.gemm.programs.grouped import Groups, build_gemm_grouped
 from tileops.gemm.programs.pipelined import build_gemm_pipelined
 from tileops.gemm.programs.ring import Tiling
 from tileops.gemm.programs.split import build_gemm_split
 
-__all__ = ["Tiling", "build_gemm_grouped", "build_gemm_pipelined", "build_gemm_split", "build_gemv"]
+__all__ = [
+    "Groups",
+    "Tiling",
+    "build_gemm_grouped",
+    "build_gemm_pipelined",
+    "build_gemm_split",
+    "build_gemv",
+]

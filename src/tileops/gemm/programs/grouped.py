@@ -3,6 +3,9 @@
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
+from dataclasses import dataclass
+from typing import Literal
+
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
@@ -25,16 +28,83 @@ _PITCH = PANEL + UNIT  # of the staging rows, so that they begin in different ba
 _VECTORS = PANEL // UNIT
 
 
+@dataclass(frozen=True)
+class Groups:
+    """How one tensor of integers tells which rows each group has.
+
+    Args:
+        kind: it holds the first row of each group, where the groups follow each other without
+            gaps; or the row after the last one of each; or, without gaps again, the group of each
+            row, never decreasing and the number of groups where a row has none.
+        alignment: of which the first row of a group given by its end is a multiple.
+        most: number of groups at most, where rows tell theirs: a block holds where each begins.
+    """
+
+    kind: Literal["starts", "ends", "owners"]
+    alignment: int = 1
+    most: int = 0
+
+
+def _extents(groups: Groups):
+    """Makes the functions of a group that give its first row and the one after its last."""
+
+    def first_by_end(places, group, M, G):
+        start = T.ceildiv(places[T.max(group - 1, 0)], groups.alignment) * groups.alignment
+        return T.if_then_else(group > 0, start, 0)
+
+    def end_by_start(places, group, M, G):
+        return T.if_then_else(group + 1 < G, places[T.min(group + 1, G - 1)], M)
+
+    def own(places, group, M, G):
+        return places[group]
+
+    def following(edges, group, M, G):
+        return edges[group + 1]
+
+    return {
+        "starts": (own, end_by_start),
+        "ends": (first_by_end, own),
+        "owners": (own, following),
+    }[groups.kind]
+
+
 @T.macro
-def _locate(row, rows, sizes, G, group: T.Ref, before: T.Ref):
-    """The group of a row of tiles.
+def _search(owners, edges, M, G, thread, threads):
+    """Finds where each group begins, and where the last one ends; all threads take part."""
+    low = T.alloc_var("int32", init=0)
+    high = T.alloc_var("int32", init=0)
+    middle = T.alloc_var("int32", init=0)
+    for turn in T.serial(T.truncdiv(G - thread + threads, threads)):
+        low = 0
+        high = M
+        while low < high:
+            middle = T.truncdiv(low + high, 2)
+            if owners[middle] < turn * threads + thread:
+                low = middle + 1
+            else:
+                high = middle
+        edges[turn * threads + thread] = low
+    T.sync_threads()
+
+
+def _locator(groups: Groups, rows: int):
+    """Makes the macro that finds the group of a row of tiles.
 
     Walks go forth only, so the search goes on where it last ended: at `group`, with `before` rows
     of tiles in the groups before it. The group is `G` past the last tile.
     """
-    while group < G and row >= before + T.ceildiv(sizes[T.min(group, G - 1)], rows):
-        before += T.ceildiv(sizes[group], rows)
-        group += 1
+    first, end = _extents(groups)
+
+    def tiles(places, group, M, G):
+        return T.ceildiv(end(places, group, M, G) - first(places, group, M, G), rows)
+
+    @T.macro
+    def locate(row, places, M, G, group: T.Ref, before: T.Ref):
+        while group < G and row >= before + tiles(places, T.min(group, G - 1), M, G):
+            before += tiles(places, group, M, G)
+            group += 1
+
+    return locate
 
 
 def _writer(tiling: Tiling):
@@ -59,12 +129,12 @@ def _writer(tiling: Tiling):
     return write
 
 
-def build_gemm_grouped(dtype: str, *, tiling: Tiling, blocks: int) -> Program:
+def build_gemm_grouped(dtype: str, *, tiling: Tiling, groups: Groups, blocks: int) -> Program:
     """`D[r] = A[r] B[g]^T` for the rows `r` of each group `g`, which lie together.
 
-    Tensors: `A [M, K]`, `B [G * N, K]`, the factors one below the other, `sizes [G]` and
-    `starts [G]` in int32, `D [M, N]`; contiguous, 16-byte aligned, N and K multiples of 8, none 0.
-    Groups follow each other without gaps and may be empty.
+    Tensors: `A [M, K]`, `B [G * N, K]`, the factors one below the other, `places` in int32, `[M]`
+    where it holds owners and else `[G]`, `D [M, N]`; contiguous, 16-byte aligned, N and K multiples
+    of 8, none 0. Groups may be empty.
 
     A grid of at most `blocks` blocks walks the tiles, which begin where a group begins and reach
     past its end where it ends; what lies there is read and not stored.
@@ -72,27 +142,31 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, blocks: int) -> Program:
     Args:
         dtype: `"float16"` or `"bfloat16"`.
         tiling: how each group's product is cut up.
+        groups: what `places` tells.
         blocks: largest number of blocks, one for each multiprocessor.
     """
     BM, BN, BK, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
     consumers = tiling.warpgroups * WARPGROUP
+    by_owner = groups.kind == "owners"
     produce = producer(tiling, trans_a=False, trans_b=True)
     multiply = consumer(tiling, trans_a=False, trans_b=True)
     write = _writer(tiling)
-    M, G, GN = T.dynamic("M"), T.dynamic("G"), T.dynamic("GN")
+    locate = _locator(groups, BM)
+    first_row, end_row = _extents(groups)
+    M, L, GN = T.dynamic("M"), T.dynamic("L"), T.dynamic("GN")
     N, K = T.dynamic("NU") * UNIT, T.dynamic("KU") * UNIT
 
     @T.prim_func
     def gemm_grouped(
         A: T.Tensor((M, K), dtype),
         B: T.Tensor((GN, K), dtype),
-        sizes: T.Tensor((G,), "int32"),
-        starts: T.Tensor((G,), "int32"),
+        places: T.Tensor((M if by_owner else L,), "int32"),
         D: T.Tensor((M, N), dtype),
     ):
+        G = T.truncdiv(GN, N)
         columns = T.ceildiv(N, BN)
-        places = (T.ceildiv(M, BM) + G) * columns  # no fewer than tiles
-        with T.Kernel(T.min(places, blocks), threads=consumers + WARPGROUP) as block:
+        most = (T.ceildiv(M, BM) + G) * columns  # no fewer than tiles
+        with T.Kernel(T.min(most, blocks), threads=consumers + WARPGROUP) as block:
             As = T.alloc_shared((stages, BM, BK), dtype)
             Bs = T.alloc_shared((stages, BN, BK), dtype)
             Ds = T.alloc_shared((BM, _PITCH), dtype)
@@ -110,17 +184,20 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, blocks: int) -> Program:
             steps = T.alloc_var("int32", init=0)
             turns = T.alloc_var("int32", init=0)
             steps = T.ceildiv(K, BK)
-            turns = T.ceildiv(places - block, blocks)
+            turns = T.ceildiv(most - block, blocks)
+            edges = T.alloc_shared((groups.most + 1,), "int32") if by_owner else places
+            if by_owner:
+                _search(places, edges, M, G, thread, consumers + WARPGROUP)
             if thread >= consumers:
                 T.dec_max_nreg(PRODUCER_REGISTERS)
                 if thread < consumers + WARP:
                     for turn in T.serial(turns):
                         place = turn * blocks + block
                         bm = T.truncdiv(place, columns)
-                        _locate(bm, BM, sizes, G, group, before)
+                        locate(bm, edges, M, G, group, before)
                         left = T.truncmod(place, columns) * BN
                         if group < G:
-                            top = starts[group] + (bm - before) * BM
+                            top = first_row(edges, group, M, G) + (bm - before) * BM
                             produce(
                                 A, B, As, Bs, full, empty, 0, steps, top, left + group * N,
                                 slot, phase,
@@ -130,11 +207,11 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, blocks: int) -> Program:
                 for turn in T.serial(turns):
                     place = turn * blocks + block
                     bm = T.truncdiv(place, columns)
-                    _locate(bm, BM, sizes, G, group, before)
+                    locate(bm, edges, M, G, group, before)
                     left = T.truncmod(place, columns) * BN
                     if group < G:
-                        top = starts[group] + (bm - before) * BM
-                        end = starts[group] + sizes[group]
+                        top = first_row(edges, group, M, G) + (bm - before) * BM
+                        end = end_row(edges, group, M, G)
                         multiply(As, Bs, acc, full, empty, steps, thread, slot, phase)
                         write(acc, Ds, D, top, end, left, N, thread)
 

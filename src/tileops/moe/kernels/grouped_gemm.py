@@ -14,10 +14,20 @@ from torch import Tensor
 from tileops._core.dispatch.alignment import aligned
 from tileops.gemm.kernels.blocks import blocks_at_once, cut
 from tileops.gemm.kernels.dense import Tile
-from tileops.gemm.kernels.grouped import compile_grouped, group_tile, operand_fault
+from tileops.gemm.kernels.grouped import (
+    MOST_OWNERS,
+    compile_grouped,
+    group_tile,
+    operand_fault,
+)
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.moe.kernels.segments import Segments, segments
-from tileops.moe.types.layouts import ContiguousLayoutSpec, Layout, MaskedLayoutSpec
+from tileops.moe.types.layouts import (
+    ContiguousLayoutSpec,
+    ContiguousMetadata,
+    Layout,
+    MaskedLayoutSpec,
+)
 
 Activation = Literal["silu_and_mul", "gelu_and_mul"]
 
@@ -142,6 +152,9 @@ class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
             return "gives results of the operands' dtype only"
         if call.rows == 0:
             return "has nothing to multiply without rows"
+        by_owner = call.layout.metadata_kind is ContiguousMetadata.PER_ROW
+        if by_owner and call.experts > MOST_OWNERS:
+            return f"finds the rows of at most {MOST_OWNERS} experts, not of {call.experts}"
         fault = operand_fault(call.dtype, k=call.k, n=call.n)
         return fault or super().refusal(call)
 
@@ -162,14 +175,17 @@ class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        return compile_grouped(self.dtype, self.tile, self.blocks, config)
+        by_owner = self.layout.metadata_kind is ContiguousMetadata.PER_ROW
+        places: Literal["owners", "ends"] = "owners" if by_owner else "ends"
+        return compile_grouped(
+            self.dtype, self.tile, self.blocks, config, places, self.layout.alignment
+        )
 
     def forward(self, a: Tensor, b: Tensor, layout_metadata: Tensor, out: Tensor) -> None:
         """Multiply."""
-        parts = segments(self.layout, layout_metadata, b.shape[0])
         product = aligned(out)
         factors = aligned(b).flatten(0, 1)
-        self.program()(aligned(a), factors, parts.counts.int(), parts.starts.int(), product)
+        self.program()(aligned(a), factors, aligned(layout_metadata), product)
         if product is not out:
             out.copy_(product)
 

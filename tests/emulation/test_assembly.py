@@ -13,6 +13,8 @@ import tilelang
 from emulation.emulator import lower
 from tileops._programs.program import Program
 from tileops.attention.programs import dense as attention
+from tileops.attention.programs.decode import Decoding, build_decode, build_decode_paged
+from tileops.attention.programs.softmax import Heads
 from tileops.gemm.programs import (
     Groups,
     Tiling,
@@ -54,6 +56,11 @@ def attend(width: int, *tiling: int, is_causal: bool) -> Program:
     return attention.build_attention_pipelined(heads, tiling=attention.Tiling(*tiling), blocks=132)
 
 
+def decode(width: int, *how: int) -> Program:
+    build = build_decode_paged if how[-1] else build_decode
+    return build(Heads(32, 8, width, "bfloat16", width**-0.5), how=Decoding(*how))
+
+
 PROGRAMS = {
     "longest row": lambda: on_chip(1 << 15, "float32", 512),
     "most elements a thread": lambda: on_chip(1 << 14, "bfloat16", 256),
@@ -74,6 +81,9 @@ PROGRAMS = {
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 2, 1, is_causal=True),
     "attention, narrow heads": lambda: attend(64, 192, 128, is_causal=False),
+    "decode": lambda: decode(128, 64, 3, -1, 0),
+    "decode, widest heads": lambda: decode(256, 64, 3, 100, 0),
+    "decode, pages": lambda: decode(128, 64, 3, -1, 16),
 }
 
 

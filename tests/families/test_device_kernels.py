@@ -6,8 +6,18 @@ import pytest
 import torch
 
 from tileops._core.dispatch.alignment import aligned
-from tileops.attention import GroupedQueryAttentionDenseFwdOp
-from tileops.attention.kernels import DenseAttentionCall, DenseAttentionPipelinedKernel
+from tileops.attention import (
+    GroupedQueryAttentionDenseFwdOp,
+    GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp,
+)
+from tileops.attention.kernels import (
+    DenseAttentionCall,
+    DenseAttentionDecodeKernel,
+    DenseAttentionPipelinedKernel,
+    PagedDecodeKernel,
+    PagedPrefillCall,
+)
+from tileops.attention.kernels.device import part_count
 from tileops.gemm import GemmFwdOp, GroupedGemmFwdOp
 from tileops.gemm.kernels import (
     GROUP_TILES,
@@ -323,7 +333,6 @@ def test_attention_of_many_queries_is_pipelined(changes) -> None:
     [
         ({"dtype": torch.float32}, "attends in float16 and bfloat16, not float32"),
         ({"head_dim": 80}, "attends with heads of [64, 128] channels, not 80"),
-        ({"is_decode": True}, "attends with many queries of a request, not with one"),
         ({"window_left": 8}, "applies no window, here window_left=8 and window_right=-1"),
         (
             {"window_right": 2, "is_causal": False},
@@ -339,6 +348,109 @@ def test_attention_that_is_refused_says_why(changes, reason: str) -> None:
     call = attention_call(**changes)
     assert DenseAttentionPipelinedKernel.refusal(call) == reason
     assert GroupedQueryAttentionDenseFwdOp().key_for("dense_attention", call) == "portable"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"window_left": 5, "window_right": 2, "is_causal": False, "softcap": 30.0},
+        {"heads": 128, "kv_heads": 1, "head_dim": 64},
+        {"head_dim": 256, "dtype": torch.float16, "out_dtype": torch.float16},
+    ],
+)
+def test_attention_of_one_query_has_its_own_kernel(changes) -> None:
+    call = attention_call(is_decode=True, **changes)
+    assert GroupedQueryAttentionDenseFwdOp().key_for("dense_attention", call) == "decode"
+    assert DenseAttentionPipelinedKernel.refusal(call) == (
+        "attends with many queries of a request, not with one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"is_decode": False}, "attends with one query of a request, not with several"),
+        ({"rotary_dim": 64}, "does not rotate, here rotary_dim=64"),
+        ({"dtype": torch.float32}, "attends in float16 and bfloat16, not float32"),
+        ({"head_dim": 96}, "attends with heads of [64, 128, 256] channels, not 96"),
+    ],
+)
+def test_decoding_that_is_refused_says_why(changes, reason: str) -> None:
+    call = attention_call(**{"is_decode": True, **changes})
+    assert DenseAttentionDecodeKernel.refusal(call) == reason
+
+
+def paged_call(**changes) -> PagedPrefillCall:
+    facts = {
+        "heads": 32,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "page_size": 64,
+        "max_seqlen_q": 1,
+        "is_causal": True,
+        "sm_scale": 0.1,
+        "softcap": 0.0,
+        "rotary_dim": 0,
+        "rope_base": 1e4,
+        "max_position": 0,
+        "dtype": torch.bfloat16,
+        "cache_dtype": torch.bfloat16,
+        "arch": 90,
+        "sm_count": 132,
+    }
+    return PagedPrefillCall(**{**facts, **changes})
+
+
+def paged_op(call: PagedPrefillCall) -> GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp:
+    return GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(call.page_size, call.max_seqlen_q)
+
+
+@pytest.mark.parametrize("page_size", [8, 16, 32, 64, 192, 256])
+def test_one_new_token_of_a_request_has_its_own_kernel(page_size: int) -> None:
+    call = paged_call(page_size=page_size, softcap=5.0, rotary_dim=64, max_position=9)
+    assert paged_op(call).key_for("paged_prefill", call) == "decode"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"cache_dtype": torch.float8_e4m3fn}, "reads pages of the queries' dtype only"),
+        ({"page_size": 4}, "reads pages of 8, 16, 32 or a multiple of 64 rows, not 4"),
+        ({"page_size": 96}, "reads pages of 8, 16, 32 or a multiple of 64 rows, not 96"),
+        ({"head_dim": 80}, "attends with heads of [64, 128, 256] channels, not 80"),
+    ],
+)
+def test_paged_decoding_that_is_refused_says_why(changes, reason: str) -> None:
+    call = paged_call(**changes)
+    assert PagedDecodeKernel.refusal(call) == reason
+    assert paged_op(call).key_for("paged_prefill", call) == "portable"
+
+
+def test_paged_decoding_refuses_several_tokens() -> None:
+    reason = PagedDecodeKernel.refusal(paged_call(max_seqlen_q=7))
+    assert reason == "takes one token of a request, not up to 7"
+
+
+def test_rotation_that_is_off_does_not_divide_builds() -> None:
+    identity, _ = PagedDecodeKernel.entry_for(paged_call())
+    assert identity == PagedDecodeKernel.entry_for(paged_call(rope_base=5.0, max_position=7))[0]
+    turned = [paged_call(rotary_dim=64, max_position=end) for end in (7, 8)]
+    assert len({PagedDecodeKernel.entry_for(call)[0] for call in turned} | {identity}) == 3
+
+
+@pytest.mark.parametrize(
+    ("blocks", "tiles", "parts"),
+    [
+        (264, 64, 1),  # all run at once
+        (265, 1, 1),
+        (8, 1, 1),  # nothing to cut
+        (4, 4096, 66),  # every slot is taken
+        (1, 1 << 20, 128),
+    ],
+)
+def test_parts_fill_the_device_and_no_more(blocks: int, tiles: int, parts: int) -> None:
+    assert part_count(blocks, tiles, 264) == parts
 
 
 def test_lengths_and_batches_of_attention_share_a_build() -> None:

@@ -1,13 +1,24 @@
-"""Dense attention: both head sizes, groups, masks aligned at the lower right, tails everywhere."""
+"""Attention: head sizes, groups, masks aligned at the lower right, tails everywhere, pages."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.attention.kernels import DenseAttentionPipelinedKernel
-from tileops.attention.reference import grouped_query_attention_dense
+from tileops.attention.kernels import (
+    DenseAttentionDecodeKernel,
+    DenseAttentionPipelinedKernel,
+    PagedDecodeKernel,
+)
+from tileops.attention.kernels.decode import Group
+from tileops.attention.reference import (
+    grouped_query_attention_dense,
+    grouped_query_attention_prefill_paged_with_kv_cache,
+)
 
 # Weights are rounded before they meet the values, so the error is relative to the values.
 ABSOLUTE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
@@ -38,6 +49,92 @@ def _case(
     )
 
 
+def _decode(name, batch, keys, heads, kv_heads, width, dtype, slots=1, window=-1, softcap=0.0):
+    """One query of each request; as many parts as `slots` multiprocessors ask for."""
+    group = Group(heads, kv_heads, width, width**-0.5, softcap, dtype, slots)
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        def draw(length: int, count: int) -> Tensor:
+            return torch.randn(batch, length, count, width, generator=generator).to(dtype)
+
+        return draw(1, heads), draw(keys, kv_heads), draw(keys, kv_heads), *[None] * 5
+
+    def expected(*tensors: Tensor | None) -> Tensor:
+        return grouped_query_attention_dense(*tensors, window_size_left=window, softcap=softcap)
+
+    return Case(
+        name,
+        DenseAttentionDecodeKernel,
+        (group, window),
+        inputs,
+        expected,
+        contains=("tl::wgmma_ss", "tl::wgmma_rs", "tl::tma_load"),
+        absolute=ABSOLUTE[dtype],
+    )
+
+
+class _Paged(Case):
+    """A case whose kernel writes pages, which are results too."""
+
+    def build(self) -> Callable[..., Any]:
+        kernel = super().build()
+
+        def call(*tensors: Tensor) -> tuple[Tensor, ...]:
+            pages = tensors[3].clone(), tensors[4].clone()
+            return kernel(*tensors[:3], *pages, *tensors[5:]), *pages
+
+        return call
+
+
+def _paged(name, cached, new, heads, kv_heads, width, page, dtype, make, *, softcap=0.0, rotary=0):
+    """Requests with `cached` rows and `new` tokens; rows that hold nothing are NaN."""
+    requests, longest, positions = len(cached), max(1, *new), 300
+    entries = max(c + n for c, n in zip(cached, new, strict=True)) // page + 2
+    count = requests * entries + 1
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        def draw(length: int, count: int) -> Tensor:
+            return torch.randn(length, count, width, generator=generator).to(dtype)
+
+        table = torch.randperm(count, generator=generator)[: requests * entries].int()
+        table = table.view(requests, entries)
+        pages = [torch.full((count * page, kv_heads, width), torch.nan, dtype=dtype) for _ in "kv"]
+        for request, length in enumerate(cached):
+            place = torch.arange(length)
+            row = table[request].long()[place // page] * page + place % page
+            for part in pages:
+                part[row] = draw(length, kv_heads)
+        tokens, one = sum(new), torch.ones(1)
+        starts, lengths = torch.tensor([0, *new]).cumsum(0).int(), torch.tensor(cached).int()
+        new_rows = draw(tokens, heads), draw(tokens, kv_heads), draw(tokens, kv_heads)
+        return *new_rows, *pages, one, one, starts, lengths, table
+
+    def expected(*tensors: Tensor) -> tuple[Tensor, ...]:
+        *floats, starts, lengths, table = tensors
+        out = grouped_query_attention_prefill_paged_with_kv_cache(
+            *floats, starts.int(), lengths.int(), table.int(), page_size=page,
+            max_seqlen_q=longest, softcap=softcap, fuse_rope=rotary > 0, rotary_dim=rotary or None,
+            max_position=positions,
+        )  # fmt: skip
+        return out, floats[3], floats[4]
+
+    group = Group(heads, kv_heads, width, width**-0.5, softcap, dtype, 1)
+    kernel, constants = make(group, page, rotary, positions)
+    return _Paged(
+        name,
+        kernel,
+        constants,
+        inputs,
+        expected,
+        contains=("tl::wgmma_ss", "tl::wgmma_rs", "tl::tma_load"),
+        absolute=ABSOLUTE[dtype],
+    )
+
+
+def _one_token(group: Group, page: int, rotary: int, positions: int):
+    return PagedDecodeKernel, (group, page, rotary, 10000.0, positions)
+
+
 NARROW = {"columns": 128, "queries": 2}
 F16, BF16 = torch.float16, torch.bfloat16
 
@@ -49,4 +146,14 @@ CASES = (
     _case("full 64", 1, 400, 100, 2, 1, 64, False, F16, 0.3),
     _case("more keys than queries", 1, 2, 390, 2, 1, 128, True, BF16),
     _case("one key", 1, 3, 1, 1, 1, 64, False, F16),
+    _decode("one part", 2, 130, 8, 2, 64, F16),
+    _decode("parts", 1, 300, 6, 1, 128, BF16, slots=4),
+    _decode("window and bound", 1, 300, 4, 2, 128, F16, slots=2, window=100, softcap=5.0),
+    _decode("more heads than a tile", 1, 70, 160, 2, 64, BF16, slots=5),
+    _decode("widest heads", 1, 200, 2, 1, 256, F16, slots=3),
+    _paged("small pages", [100, 64, 0, 300], [1, 1, 0, 1], 8, 2, 64, 16, F16, _one_token),
+    _paged(
+        "large pages", [1, 64, 5, 331], [0, 1, 1, 1], 6, 1, 128, 128, BF16, _one_token, rotary=64
+    ),
+    _paged("last positions", [310], [1], 6, 2, 128, 64, F16, _one_token, softcap=5.0, rotary=128),
 )

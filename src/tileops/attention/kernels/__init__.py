@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileops.attention.kernels.decode import DenseAttentionDecodeKernel, PagedDecodeKernel
 from tileops.attention.kernels.dense import (
     DenseAttentionCall,
     DenseAttentionFwdInterface,
@@ -26,12 +27,14 @@ from tileops.attention.kernels.varlen import (
 
 __all__ = [
     "DenseAttentionCall",
+    "DenseAttentionDecodeKernel",
     "DenseAttentionFwdInterface",
     "DenseAttentionPipelinedKernel",
     "DenseAttentionPortableKernel",
     "LatentDecodeCall",
     "LatentDecodeFwdInterface",
     "LatentDecodePortableKernel",
+    "PagedDecodeKernel",
     "PagedPrefillCall",
     "PagedPrefillFwdInterface",
     "PagedPrefillPortableKernel",

@@ -8,17 +8,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
+from tileops.attention.kernels.device import HOPPER, operand_fault
 from tileops.attention.kernels.softmax import SoftmaxAttention, rotated, visible
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
-
-_HOPPER = 90
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         blocks: largest number of blocks, one for each multiprocessor.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     ROWS: Mapping[int, int] = {64: 192, 128: 128}
     """Queries of a tile, by the head sizes that the class serves."""
@@ -190,10 +188,6 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
     @classmethod
     def refusal(cls, call: DenseAttentionCall) -> str | None:
         """Refuses other elements and head sizes, single queries, and changed or hidden scores."""
-        if call.dtype not in (torch.float16, torch.bfloat16):
-            return f"attends in float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
-        if call.head_dim not in cls.ROWS:
-            return f"attends with heads of {sorted(cls.ROWS)} channels, not {call.head_dim}"
         if call.is_decode:
             return "attends with many queries of a request, not with one"
         if call.window_left >= 0 or (call.window_right >= 0 and not call.is_causal):
@@ -205,9 +199,8 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
             return f"does not bound scores, here softcap={call.softcap}"
         if call.rotary_dim:
             return f"does not rotate, here rotary_dim={call.rotary_dim}"
-        if not 0 < call.sm_scale < inf:
-            return f"scales scores by a positive finite factor, not by {call.sm_scale}"
-        return super().refusal(call)
+        fault = operand_fault(call.dtype, call.head_dim, cls.ROWS, call.sm_scale)
+        return fault or super().refusal(call)
 
     @classmethod
     def entry_for(
@@ -244,7 +237,7 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
             self.sm_scale,
         )
         tiling = Tiling(self.ROWS[self.head_dim], **config)
-        return build_attention_pipelined(heads, tiling=tiling, blocks=self.blocks).compile(_HOPPER)
+        return build_attention_pipelined(heads, tiling=tiling, blocks=self.blocks).compile(HOPPER)
 
     def forward(
         self,

@@ -11,6 +11,7 @@ from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
 from tileops.attention.kernels import (
     DenseAttentionCall,
+    DenseAttentionDecodeKernel,
     DenseAttentionFwdInterface,
     DenseAttentionPipelinedKernel,
     DenseAttentionPortableKernel,
@@ -32,6 +33,7 @@ class GroupedQueryAttentionDenseFwdOp(Op):
     """
 
     kernel_types = {
+        "decode": DenseAttentionDecodeKernel,
         "pipelined": DenseAttentionPipelinedKernel,
         "portable": DenseAttentionPortableKernel,
     }

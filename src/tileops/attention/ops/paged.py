@@ -9,6 +9,7 @@ from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
 from tileops.attention import roofline
 from tileops.attention.kernels import (
+    PagedDecodeKernel,
     PagedPrefillCall,
     PagedPrefillFwdInterface,
     PagedPrefillPortableKernel,
@@ -30,7 +31,7 @@ class GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(Op):
     last before it. Pages hold rotated keys.
     """
 
-    kernel_types = {"portable": PagedPrefillPortableKernel}
+    kernel_types = {"decode": PagedDecodeKernel, "portable": PagedPrefillPortableKernel}
     interfaces = {"paged_prefill": PagedPrefillFwdInterface}
 
     def __init__(

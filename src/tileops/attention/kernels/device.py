@@ -1,0 +1,65 @@
+"""What the device kernels of the family share: what they refuse, and how keys are parted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from math import inf
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+HOPPER = 90
+_HALVES = (torch.float16, torch.bfloat16)
+_FIXED_TILES = 3.0  # what a block costs beside its tiles of keys, in tiles
+_MERGE_TILES = 2.0  # likewise the merging of parts
+_MOST_PARTS = 128
+
+
+def operand_fault(
+    dtype: torch.dtype, head_dim: int, sizes: Collection[int], sm_scale: float
+) -> str | None:
+    """Why operands of this kind are not multiplied on tensor cores, or None."""
+    if dtype not in _HALVES:
+        return f"attends in float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
+    if head_dim not in sizes:
+        return f"attends with heads of {sorted(sizes)} channels, not {head_dim}"
+    if not 0 < sm_scale < inf:
+        return f"scales scores by a positive finite factor, not by {sm_scale}"
+    return None
+
+
+@lru_cache(maxsize=1024)
+def part_count(blocks: int, tiles: int, slots: int) -> int:
+    """Into how many parts `tiles` of keys are cut so that all ends soonest.
+
+    Args:
+        blocks: blocks that one part of every request takes.
+        tiles: tiles of keys of a request.
+        slots: blocks that the device runs at once.
+    """
+
+    def cost(parts: int) -> float:
+        waves = -(-blocks * parts // slots)
+        return waves * (-(-tiles // parts) + _FIXED_TILES) + (_MERGE_TILES if parts > 1 else 0.0)
+
+    return min(range(1, max(1, min(_MOST_PARTS, tiles)) + 1), key=cost)
+
+
+class Parts(NamedTuple):
+    """Memory for the results of parts.
+
+    Attributes:
+        partial: `[T, H, parts, D]` float32.
+        lse: `[T, H, parts]` float32, logarithms to base 2 of the sums of weights.
+    """
+
+    partial: Tensor
+    lse: Tensor
+
+    @classmethod
+    def of(cls, out: Tensor, count: int) -> Parts:
+        """Memory for `count` parts of `out` `[T, H, D]`."""
+        partial = out.new_empty(*out.shape[:2], count, out.shape[2], dtype=torch.float32)
+        return cls(partial, out.new_empty(*out.shape[:2], count, dtype=torch.float32))

@@ -1,0 +1,434 @@
+"""TileLang programs of attention by one query of each request, which reading the keys bounds.
+
+The keys of a request are shared by several blocks, whose parts a second program merges. Requests,
+lengths and parts are run-time values; heads, tile, window and page are compiled in. Scores, softmax
+and sums are float32; weights are rounded to the dtype before they meet the values.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+from dataclasses import dataclass
+
+import tilelang.language as T
+
+from tileops._programs.program import Program
+from tileops.attention.programs.softmax import (
+    FLOOR,
+    PANEL,
+    ROWS,
+    WARP,
+    WARPGROUP,
+    WARPS,
+    Heads,
+    arrive,
+    online_softmax,
+    release,
+)
+
+_CLEAR_BARRIER = 9  # a named barrier: lower ones are the compiler's
+_SETTINGS = {"tl.enable_fast_math": True, "tl.disable_buffer_init_check": True}
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How keys are cut up.
+
+    Args:
+        columns: keys of a tile.
+        stages: buffers of the rings of keys and of values.
+        window: keys before the last that a query sees; -1 for all.
+        page: rows of a page, a divisor of `columns` from 8 on or a multiple; 0 for keys in a row.
+    """
+
+    columns: int = 64
+    stages: int = 3
+    window: int = -1
+    page: int = 0
+
+    @property
+    def pieces(self) -> int:
+        """Pages that a tile of keys touches."""
+        return max(1, self.columns // self.page) if self.page else 1
+
+
+def _ring(stages: int):
+    """The buffer and the phase of a step; divisions by other than powers of two cost."""
+    if stages & (stages - 1) == 0:
+        return (lambda step: step % stages), (lambda step: step // stages % 2)
+    return (lambda step: T.truncmod(step, stages)), (lambda step: T.truncdiv(step, stages) % 2)
+
+
+# What macros share travels in their arguments, which would take a line each.
+# fmt: off
+def _producer(heads: Heads, how: Decoding):
+    """Makes the macro by which one warp copies the queries, then keys and values, last first."""
+    BN, D, page, pieces = how.columns, heads.size, how.page, how.pieces
+    piece = BN // pieces
+    slot, phase = _ring(how.stages)
+
+    @T.macro
+    def look_up(table, first_rows, b, tile, keys):
+        """The rows of the pages where the pieces of a tile begin; behind the last key, its page."""
+        position = T.alloc_var("int32", init=0)
+        for p in T.unroll(pieces):
+            position = T.max(T.min(tile * BN + p * piece, keys - 1), 0)
+            first_rows[p] = table[b, position // page] * page + position % page // piece * piece
+
+    @T.macro
+    def load(X, first_rows, Xs, full, empty, step, b, h, tile):
+        T.barrier_wait(empty[slot(step)], 1 - phase(step))
+        if page:
+            for p in range(pieces):
+                for c in tuple(range(0, D, PANEL)):
+                    T.tma_copy(
+                        X[first_rows[p] : first_rows[p] + piece, h, c : c + PANEL],
+                        Xs[slot(step), p * piece : (p + 1) * piece, c : c + PANEL],
+                        barrier=full[slot(step)],
+                    )
+        else:
+            T.tma_copy(
+                X[b, tile * BN : tile * BN + BN, h, :], Xs[slot(step), :, :],
+                barrier=full[slot(step)],
+            )
+        arrive(full, slot(step))
+
+    @T.macro
+    def produce(
+        Q, K, V, table, Qs, Ks, Vs, q_full, k_full, k_empty, v_full, v_empty,
+        token, head, b, h, begin, end, keys,
+    ):
+        step = T.alloc_var("int32", init=0)
+        first_rows = T.alloc_local((pieces,), "int32")
+        T.tma_copy(Q[token, head : head + ROWS, :], Qs, barrier=q_full)
+        if T.shuffle_elect(WARP):
+            T.barrier_arrive(q_full)
+        if page:
+            look_up(table, first_rows, b, end - 1, keys)
+        for t in T.serial(end - begin):
+            load(K, first_rows, Ks, k_full, k_empty, step, b, h, end - 1 - t)
+            load(V, first_rows, Vs, v_full, v_empty, step, b, h, end - 1 - t)
+            step += 1
+            if page:  # in flight while this tile is waited for
+                look_up(table, first_rows, b, end - 2 - t, keys)
+
+    return produce
+
+
+def _consumer(heads: Heads, how: Decoding):
+    """Makes the macro by which a warpgroup attends to the keys of a part.
+
+    Scores of the next keys are issued before the values of the current ones.
+    """
+    BN, D = how.columns, heads.size
+    slot, phase = _ring(how.stages)
+    bound, weigh_first, weigh = online_softmax(heads, ROWS, BN)
+    layout = {"policy": T.GemmWarpPolicy.FullRow}
+
+    @T.macro
+    def hide(S, tile, first, keys):
+        for i, j in T.Parallel(ROWS, BN):
+            if how.window >= 0:
+                S[i, j] = T.if_then_else(
+                    T.And(tile * BN + j < keys, tile * BN + j >= first),
+                    S[i, j], -T.infinity("float32"),
+                )
+            else:
+                S[i, j] = T.if_then_else(tile * BN + j < keys, S[i, j], -T.infinity("float32"))
+
+    @T.macro
+    def clear_tail(Vs, v_full, tile, keys):
+        """Zeros for what pages hold behind the last key: a weight of 0 would let NaN through."""
+        for _ in T.serial(T.if_then_else((tile + 1) * BN > keys, 1, 0)):
+            T.barrier_wait(v_full[0], 0)
+            for i, j in T.Parallel(BN, D):
+                if tile * BN + i >= keys:
+                    Vs[0, i, j] = 0
+            T.fence_proxy_async()
+            T.sync_threads(_CLEAR_BARRIER, WARPGROUP)
+
+    @T.macro
+    def advance(
+        Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
+        step: T.Ref, thread, tile, first, keys,
+    ):
+        T.barrier_wait(k_full[slot(step + 1)], phase(step + 1))
+        T.wgmma_gemm(
+            Qs, Ks[slot(step + 1), :, :], S, transpose_B=True, clear_accum=True, **layout
+        )
+        T.barrier_wait(v_full[slot(step)], phase(step))
+        T.wgmma_gemm(P, Vs[slot(step), :, :], A, **layout)
+        T.wait_wgmma(1)
+        T.warpgroup_fence_operand(S, num_regs=BN // 2)
+        release(k_empty, slot(step + 1), thread)
+        bound(S)
+        if how.window >= 0:
+            hide(S, tile, first, keys)
+        weigh(S, m, last, sums, part, shrink)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(A, num_regs=D // 2)
+        release(v_empty, slot(step), thread)
+        T.copy(S, P)
+        for i, j in T.Parallel(ROWS, D):
+            A[i, j] *= shrink[i]
+        step += 1
+
+    @T.macro
+    def attend(
+        Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
+        thread, begin, end, first, keys,
+    ):
+        step = T.alloc_var("int32", init=0)
+        T.barrier_wait(k_full[0], 0)
+        T.wgmma_gemm(Qs, Ks[0, :, :], S, transpose_B=True, clear_accum=True, **layout)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(S, num_regs=BN // 2)
+        release(k_empty, 0, thread)
+        bound(S)
+        hide(S, end - 1, first, keys)
+        weigh_first(S, m, sums)
+        T.copy(S, P)
+        if how.page:
+            clear_tail(Vs, v_full, end - 1, keys)
+        for t in T.serial(end - 1 - begin):
+            advance(
+                Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
+                step, thread, end - 2 - t, first, keys,
+            )
+        T.barrier_wait(v_full[slot(step)], phase(step))
+        T.wgmma_gemm(P, Vs[slot(step), :, :], A, **layout)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(A, num_regs=D // 2)
+
+    return attend
+
+
+def _block(heads: Heads, how: Decoding):
+    """Makes the macro that is one block: a part of the keys, for up to 64 heads of a group."""
+    BN, D, dtype, stages, group = how.columns, heads.size, heads.dtype, how.stages, heads.group
+    cuts = -(-group // ROWS)
+    produce = _producer(heads, how)
+    attend = _consumer(heads, how)
+
+    @T.macro
+    def store(A, m, sums, part, Partial, Lse, Out, token, head, rows, split, splits):
+        for i in T.Parallel(ROWS):
+            part[i] = T.if_then_else(sums[i] == 0.0, 0.0, 1.0 / sums[i])
+        if splits == 1:
+            for i, j in T.Parallel(ROWS, D):
+                if i < rows:
+                    Out[token, head + i, j] = A[i, j] * part[i]
+        else:
+            for i, j in T.Parallel(ROWS, D):
+                if i < rows:
+                    Partial[token, head + i, split, j] = A[i, j] * part[i]
+            for i in T.Parallel(ROWS):
+                if i < rows:
+                    Lse[token, head + i, split] = T.if_then_else(
+                        sums[i] == 0.0, FLOOR, m[i] + T.log2(sums[i])
+                    )
+
+    @T.macro
+    def run(Q, K, V, table, Partial, Lse, Out, b, place, token, keys, split, splits):
+        Qs = T.alloc_shared((ROWS, D), dtype)
+        Ks = T.alloc_shared((stages, BN, D), dtype)
+        Vs = T.alloc_shared((stages, BN, D), dtype)
+        S = T.alloc_fragment((ROWS, BN), "float32")
+        P = T.alloc_fragment((ROWS, BN), dtype)
+        A = T.alloc_fragment((ROWS, D), "float32")
+        m = T.alloc_fragment((ROWS,), "float32")
+        last = T.alloc_fragment((ROWS,), "float32")
+        sums = T.alloc_fragment((ROWS,), "float32")
+        part = T.alloc_fragment((ROWS,), "float32")
+        shrink = T.alloc_fragment((ROWS,), "float32")
+        q_full = T.alloc_barrier(1)
+        k_full = T.alloc_barrier([1] * stages)
+        k_empty = T.alloc_barrier([WARPS] * stages)
+        v_full = T.alloc_barrier([1] * stages)
+        v_empty = T.alloc_barrier([WARPS] * stages)
+        thread = T.get_thread_binding()
+        if D <= 2 * PANEL:
+            T.annotate_min_blocks_per_sm(2)
+        h = T.alloc_var("int32", init=0)
+        head = T.alloc_var("int32", init=0)
+        rows = T.alloc_var("int32", init=0)
+        first = T.alloc_var("int32", init=0)
+        begin = T.alloc_var("int32", init=0)
+        end = T.alloc_var("int32", init=0)
+        h = place // cuts
+        head = h * group + place % cuts * ROWS
+        rows = T.if_then_else(keys > 0, T.min(group - place % cuts * ROWS, ROWS), 0)
+        if how.window >= 0:
+            first = T.max(keys - 1 - how.window, 0)
+        end = T.ceildiv(keys, BN)
+        begin = T.truncdiv(end - first // BN + splits - 1, splits)
+        end = T.min(first // BN + (split + 1) * begin, end)
+        begin = T.min(first // BN + split * begin, end)
+        if thread >= WARPGROUP:
+            produce(
+                Q, K, V, table, Qs, Ks, Vs, q_full, k_full, k_empty, v_full, v_empty,
+                token, head, b, h, begin, end, keys,
+            )
+        else:
+            T.fill(A, 0)
+            T.fill(sums, 0)
+            T.fill(m, FLOOR)
+            T.barrier_wait(q_full, 0)
+            for _ in T.serial(T.min(end - begin, 1)):  # whole, where an if would be split up
+                attend(
+                    Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
+                    shrink, thread, begin, end, first, keys,
+                )
+            store(A, m, sums, part, Partial, Lse, Out, token, head, rows, split, splits)
+
+    return run, heads.kv_count * cuts
+# fmt: on
+
+
+def build_decode(heads: Heads, *, how: Decoding) -> Program:
+    """Attention of one query of each request of a batch over its keys.
+
+    Tensors: `Q [B, H, D]`, `K` and `V [B, S, H_kv, D]`, `Partial [B, H, splits, D]` and
+    `Lse [B, H, splits]` float32, `Out [B, H, D]`; contiguous, 16-byte aligned, none empty. `Out` is
+    written where there is one split, else the other two.
+
+    Args:
+        heads: what attends.
+        how: how the keys are cut up, not into pages.
+    """
+    H, HK, D, dtype = heads.count, heads.kv_count, heads.size, heads.dtype
+    run, places = _block(heads, how)
+    B, S, splits = T.dynamic("B"), T.dynamic("S"), T.dynamic("splits")
+
+    @T.prim_func
+    def decode(
+        Q: T.Tensor((B, H, D), dtype),
+        K: T.Tensor((B, S, HK, D), dtype),
+        V: T.Tensor((B, S, HK, D), dtype),
+        Partial: T.Tensor((B, H, splits, D), "float32"),
+        Lse: T.Tensor((B, H, splits), "float32"),
+        Out: T.Tensor((B, H, D), dtype),
+    ):
+        with T.Kernel(B * places * splits, threads=WARPGROUP + WARP) as block:
+            b = T.alloc_var("int32", init=0)
+            place = T.alloc_var("int32", init=0)
+            place = T.truncdiv(block, splits)
+            b = T.truncdiv(place, places)
+            run(
+                Q, K, V, None, Partial, Lse, Out, b, place - b * places, b, S,
+                block - place * splits, splits,
+            )  # fmt: skip
+
+    return Program(decode, _SETTINGS)
+
+
+def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
+    """Attention of at most one query of each request over the pages that hold its keys.
+
+    Tensors: `Q [T, H, D]`, `K` and `V [rows of all pages, H_kv, D]`, `Starts [B + 1]`,
+    `Cached [B]` and `Table [B, W]` int32 as the interface of paged attention tells them,
+    `Partial [T, H, splits, D]` and `Lse [T, H, splits]` float32, `Out [T, H, D]`; contiguous,
+    16-byte aligned, none empty. A request sees its cached keys and the one of its query.
+
+    Args:
+        heads: what attends.
+        how: how the keys are cut up, into pages.
+    """
+    H, HK, D, dtype = heads.count, heads.kv_count, heads.size, heads.dtype
+    run, places = _block(heads, how)
+    B, tokens, ends = T.dynamic("B"), T.dynamic("tokens"), T.dynamic("ends")
+    rows, width, splits = T.dynamic("rows"), T.dynamic("width"), T.dynamic("splits")
+
+    @T.prim_func
+    def decode(
+        Q: T.Tensor((tokens, H, D), dtype),
+        K: T.Tensor((rows, HK, D), dtype),
+        V: T.Tensor((rows, HK, D), dtype),
+        Starts: T.Tensor((ends,), "int32"),
+        Cached: T.Tensor((B,), "int32"),
+        Table: T.Tensor((B, width), "int32"),
+        Partial: T.Tensor((tokens, H, splits, D), "float32"),
+        Lse: T.Tensor((tokens, H, splits), "float32"),
+        Out: T.Tensor((tokens, H, D), dtype),
+    ):
+        with T.Kernel(B * places * splits, threads=WARPGROUP + WARP) as block:
+            b = T.alloc_var("int32", init=0)
+            place = T.alloc_var("int32", init=0)
+            token = T.alloc_var("int32", init=0)
+            keys = T.alloc_var("int32", init=0)
+            place = T.truncdiv(block, splits)
+            b = T.truncdiv(place, places)
+            token = Starts[b]
+            keys = T.if_then_else(Starts[b + 1] > token, Cached[b] + 1, 0)
+            run(
+                Q, K, V, Table, Partial, Lse, Out, b, place - b * places, token, keys,
+                block - place * splits, splits,
+            )  # fmt: skip
+
+    return Program(decode, _SETTINGS)
+
+
+def build_merge(heads: int, size: int, dtype: str, *, rows: int) -> Program:
+    """The parts of split attention into one: each weighs as much as its sum of exponentials.
+
+    Tensors: `Partial [T, H, splits, size]` and `Lse [T, H, splits]` float32, the latter to base 2,
+    `Out [T, H, size]`; contiguous, none empty.
+
+    Args:
+        heads: query heads, H.
+        size: channels of a head of the result, a multiple of 64.
+        dtype: element type of the result.
+        rows: parts that a thread reads at once, a power of two up to 32.
+    """
+    count = max(1, size // WARPGROUP)  # channels of a thread
+    tokens, splits = T.dynamic("tokens"), T.dynamic("splits")
+
+    @T.prim_func
+    def merge(
+        Partial: T.Tensor((tokens, heads, splits, size), "float32"),
+        Lse: T.Tensor((tokens, heads, splits), "float32"),
+        Out: T.Tensor((tokens, heads, size), dtype),
+    ):
+        with T.Kernel(tokens * heads, threads=size // count) as block:
+            thread = T.get_thread_binding()
+            token = block // heads
+            head = block % heads
+            parts = T.alloc_local((rows, count), "float32")
+            result = T.alloc_local((count,), "float32")
+            weight = T.alloc_var("float32", init=0.0)
+            largest = T.alloc_var("float32", init=FLOOR)
+            next_largest = T.alloc_var("float32", init=FLOOR)
+            total = T.alloc_var("float32", init=0.0)
+            for v in T.unroll(count):
+                result[v] = 0
+            for c in T.serial(T.ceildiv(splits, WARP)):  # a weight for each thread of a warp
+                weight = T.if_then_else(
+                    c * WARP + thread % WARP < splits,
+                    Lse[token, head, T.min(c * WARP + thread % WARP, splits - 1)],
+                    FLOOR,
+                )
+                next_largest = T.max(largest, T.warp_reduce_max(weight))
+                weight = T.exp2(weight - next_largest)
+                largest = T.exp2(largest - next_largest)
+                total = total * largest + T.warp_reduce_sum(weight)
+                for v in T.unroll(count):
+                    result[v] = result[v] * largest
+                largest = next_largest
+                for g in T.serial(T.ceildiv(T.min(splits - c * WARP, WARP), rows)):
+                    for i in T.unroll(rows):
+                        for v in T.vectorized(count):
+                            parts[i, v] = T.if_then_else(
+                                c * WARP + g * rows + i < splits,
+                                Partial[
+                                    token, head, T.min(c * WARP + g * rows + i, splits - 1),
+                                    thread * count + v,
+                                ],
+                                0,
+                            )  # fmt: skip
+                    for i in T.unroll(rows):
+                        for v in T.unroll(count):
+                            result[v] = result[v] + parts[i, v] * T.shfl_sync(weight, g * rows + i)
+            total = 1.0 / total
+            for v in T.vectorized(count):
+                Out[token, head, thread * count + v] = result[v] * total
+
+    return Program(merge, _SETTINGS)

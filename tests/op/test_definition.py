@@ -106,6 +106,16 @@ def test_malformed_spec_imports_and_refuses_construction():
         cls()
 
 
+@pytest.mark.parametrize("rule", ["flip and not flip", "1 > 2", "flip and not flip and len(S) > 1"])
+def test_spec_that_no_choice_satisfies_refuses_construction(rule):
+    params, signature = {"flip": {"type": "bool"}}, {"shape_rules": [rule]}
+    declared = spec({"x": tensor()}, {"y": tensor()}, params, signature)
+    with pytest.warns(RuntimeWarning, match="cannot be constructed"):
+        cls = define("Impossible", declared, forward=identity)
+    with pytest.raises(ManifestError, match=r"shape_rules\[0\]: \[V29\] no choice satisfies it"):
+        cls()
+
+
 def test_spec_registered_afterwards_changes_nothing():
     name = unique("Late")
     members = {"forward": identity, "_infer_output_shapes": lambda self: None}

@@ -190,12 +190,13 @@ class Branches:
 
     def excluded(self, point: Point) -> bool:
         """Whether an invariant or a restriction that the point decides rules it out."""
-        return self._breaks_invariant(point) or any(
+        return self.breaks_invariant(point) or any(
             self.facts.fold(restriction.expr, point) == Constant(False)
             for restriction in self.restrictions
         )
 
-    def _breaks_invariant(self, point: Point) -> bool:
+    def breaks_invariant(self, point: Point) -> bool:
+        """Whether an algebraic value of a point breaks what its constructor demands."""
         for name, value in point.items():
             kind = self._payload(name)
             if not isinstance(value, tuple) or not isinstance(kind, AdtKind):

@@ -9,6 +9,7 @@ from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.branch_checks import branch_complaints
 from tileops._core.signature.branches import MOST_BRANCHES
+from tileops._core.signature.choice_checks import choice_complaints
 from tileops._core.signature.effect_checks import effect_complaints
 from tileops._core.signature.family_checks import family_complaints
 from tileops._core.signature.findings import Complaint, findings, is_unknown
@@ -48,6 +49,7 @@ def complaints(analysis: Analysis) -> Iterator[Complaint]:
     found = [*kind_complaints(analysis), *family_complaints(analysis), *_let_cycles(analysis)]
     faulty = {each.path for each in found if each.check < FIRST_PER_BRANCH}
     found += [
+        *choice_complaints(analysis, faulty),
         *branch_complaints(analysis, faulty),
         *effect_complaints(analysis),
         *metadata_complaints(analysis),

@@ -21,6 +21,7 @@ from tileops._core.lang.primitives.sizes import min as min_of
 from tileops._core.lang.primitives.sizes import sum as sum_of
 from tileops._core.runtime.construction import Constructed, discriminant, literal
 from tileops._core.runtime.failures import Faults
+from tileops._core.runtime.overlap import items_are_distinct
 from tileops._core.runtime.placement import CONFLICT, call_device, held, placed
 from tileops._core.runtime.record import Branches, CallFacts, SignatureCall
 from tileops._core.runtime.results import (
@@ -49,7 +50,6 @@ from tileops._core.runtime.tensors import (
     is_combination,
     is_ordinary,
     is_tensor,
-    items_are_distinct,
     name_of_dtype,
     on_cpu,
 )

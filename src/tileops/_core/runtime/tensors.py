@@ -6,13 +6,14 @@ Never reads contents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, strided
 from torch.nn.parameter import Parameter, is_lazy
 
 from tileops._core.lang.dtypes import BITS
+from tileops._core.runtime.overlap import items_are_distinct
 
 DTYPES: Mapping[str, torch.dtype] = {
     name: getattr(torch, name) for name in BITS if hasattr(torch, name)
@@ -90,16 +91,6 @@ def is_combination(dtypes: tuple[str | None, ...], rows: Iterable[tuple[str, ...
 def on_cpu(tensors: Iterable[torch.Tensor | None]) -> bool:
     """Whether every tensor that is there is on the CPU."""
     return all(tensor is None or tensor.device.type == "cpu" for tensor in tensors)
-
-
-def items_are_distinct(tensor: torch.Tensor) -> Any:
-    """Whether no axis repeats one item: a stride of 0 spans at most one; may be symbolic."""
-    held: Any = True
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        if type(stride) is int and stride == 0:
-            fits = size <= 1
-            held = fits if held is True else held & fits
-    return held
 
 
 def share_storage(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
+import pickle
 
 import pytest
 import torch
@@ -314,3 +316,12 @@ def test_counts_nan():
 def test_axes_that_repeat_or_do_not_exist_are_refused(op, dim, fault):
     with pytest.raises(SignatureError, match=fault):
         op(dim)(torch.ones(2, 3))
+
+
+def test_axes_in_a_list_are_those_of_the_construction():
+    axes, x = [0], torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    op = SumFwdOp(axes)
+    axes[0] = 1
+    for each in (op, copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
+        assert each(x).tolist() == [4.0, 6.0]
+        assert each.dim == (0,)

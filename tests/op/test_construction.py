@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import threading
 
 import pytest
@@ -100,10 +101,63 @@ def test_parameters_stay_as_given_and_defaults_are_the_spec_s():
         "mode": {"type": "'fast' | 'exact'", "default": "fast"},
     }
     cls = body_op("Keep", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1, params)
-    sizes = [1, 2]
+    sizes = torch.Size([1, 2])
     op = cls(sizes)
-    assert op.sizes is sizes
+    assert op.sizes == (1, 2)
     assert op.mode == "fast"
+
+
+LISTED = {
+    "sizes": {"type": "list[int] | tuple[int, ...]"},
+    "options": {"type": "dict | None", "default": None},
+}
+
+
+def listed():
+    """An op whose output has the parameter `sizes` as its shape, checked and computed."""
+    return body_op(
+        "Listed",
+        {"x": tensor()},
+        {"y": tensor(shape="[*sizes]")},
+        lambda self, x: torch.zeros(tuple(self.sizes)),
+        LISTED,
+    )
+
+
+def test_what_the_caller_changes_later_changes_nothing():
+    sizes, inner = [1, 2], {"deep": [3]}
+    options = {"inner": inner, "plain": 1}
+    op, x = listed()(sizes, options), torch.ones(3)
+    revived = [copy.copy(op), copy.deepcopy(op)]
+    sizes[0], options["plain"], inner["deep"][0] = 7, 2, 4
+    for each in (op, *revived):
+        assert each(x).shape == (1, 2)
+        assert each.sizes == each.last_call.indices["sizes"] == (1, 2)
+        assert each.options == {"inner": {"deep": [3]}, "plain": 1}
+    x = torch.ones(4)
+    assert op(x).shape == (1, 2)
+
+
+def test_containers_that_hold_themselves_are_kept_as_such():
+    options: dict = {"list": []}
+    options["list"].append(options)
+    options["pair"] = (options["list"], {1})
+    kept = listed()([2], options).options
+    assert kept is not options
+    assert kept["list"][0] is kept
+    assert kept["pair"][0] is kept["list"]
+    assert kept["pair"][1] is not options["pair"][1]
+
+
+def test_parameter_that_is_no_attribute_of_its_own_stays():
+    def init(self, sizes, options=None, *, target=None):
+        self.hidden, self.options = sizes, options
+        Op.__init__(self, target=target)
+
+    cls = listed()
+    cls.__init__ = init
+    cls.sizes = property(lambda self: self.hidden)
+    assert cls([2])(torch.ones(1)).shape == (2,)
 
 
 def test_parameter_settled_before_the_base_is_the_one_that_is_checked():

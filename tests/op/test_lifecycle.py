@@ -42,7 +42,7 @@ def test_family_bases_assign_what_their_leaves_pass():
     assert (rope.input_layout, rope.base) == ("1d", 500.0)
     total = SumFwdOp([0], True)
     assert SumFwdOp.__mro__[1] is not Op
-    assert (total.dim, total.keepdim) == ([0], True)
+    assert (total.dim, total.keepdim) == ((0,), True)
 
 
 def test_op_without_inputs_takes_its_extent_and_dtype():

@@ -32,6 +32,14 @@ class Tiled:
     kind: str = "tiled"
 
 
+@dataclass
+class Loose:
+    """May change, unlike the others."""
+
+    cols: int
+    kind: str = "loose"
+
+
 class Odd(Dense):
     """Reading one attribute fails."""
 
@@ -67,6 +75,7 @@ StoreFwdOp:
         match: store
         cases:
         - {{when: {{dense: _}}, is: "[R, store.cols]"}}
+        - {{when: {{loose: _}}, is: "[R, store.cols]"}}
         - {{when: {{tiled: {{padded: true}}}}, is: "[R, store.tile, 2]"}}
         - {{when: {{tiled: {{padded: false}}}}, is: "[R, store.tile]"}}
     shape_rules: ["sum(sizes) > 0", "not present(mode) or mode.value == 'fast'"]
@@ -81,6 +90,7 @@ adts:
           order: {{type: "'row' | 'col'", python: {__name__}.Order}}
           padded: Bool
         invariant: "tile > 0 and (order == 'row' or not padded)"
+      loose: {{python: {__name__}.Loose, fields: {{cols: Dim}}, invariant: "cols > 0"}}
 """
 HELD = """
 RopeFwdOp:
@@ -104,6 +114,15 @@ def store(plan_for, construct):
     plan = plan_for(STORE)
     defaults = {"mode": None, "out_dtype": None, "sizes": [1]}
     return lambda **values: construct(plan, **{"store": Dense(3), **defaults, **values})
+
+
+def test_an_algebraic_value_that_changes_later_changes_nothing(store):
+    loose, fixed = Loose(3), Dense(3)
+    op = store(store=loose)
+    loose.cols = loose.kind = -1
+    kept = op.check(x=torch.zeros(2, 3)).indices["store"]
+    assert (kept.kind, kept.cols) == ("loose", 3)
+    assert store(store=fixed)._construction_indices.parameters["store"] is fixed
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ def read_field(value: object, name: str) -> object:
     return found.value if isinstance(found, enum.Enum) else found
 
 
+def frozen(value: object) -> object:
+    """A value as a record hands it out: a list as a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def shown(value: object, depth: int = 0) -> str:
     """A value in a message.
 

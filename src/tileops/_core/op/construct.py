@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tileops._core.boundary import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
 from tileops._core.op.state import OpState
+from tileops._core.runtime.construction import Constructed
 from tileops._core.targets import loading, registry
 from tileops._core.targets.registry import BUILTIN
 
@@ -42,15 +41,26 @@ class Construction(OpState):
         self.target = target
         loading.ensure_loaded()
         self._construction_indices = self._check_construction()
+        self._keep_parameters()
         self._install_table()
         self._entries_by_call = {}
         self._built_entries = {}
         self._instance_key = instances.register(self)
         self._create_tables()
 
-    def _check_construction(self) -> Mapping[str, Any]:
+    def _check_construction(self) -> Constructed:
         """Check the parameters and return what construction solves; generated from a spec."""
-        return MappingProxyType({})
+        return Constructed({}, {}, {})
+
+    def _keep_parameters(self) -> None:
+        """Bind the checked values in place of those that the caller may still change.
+
+        Attributes that expressions see in another form, as the name of a dtype, stay.
+        """
+        attributes = vars(self)
+        for name, value in self._construction_indices.parameters.items():
+            if name in attributes and not isinstance(value, str):
+                setattr(self, name, value)
 
     def _install_table(self) -> None:
         """Take over the class's implementation table with what backends added."""

@@ -84,6 +84,7 @@ class Copies(Differentiated):
         loading.ensure_loaded()
         self.__dict__.update(state[0])
         self._construction_indices = self._check_construction()
+        self._keep_parameters()
         self._install_table()
         self._begin(state[1])
 

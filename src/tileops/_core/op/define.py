@@ -20,6 +20,7 @@ from tileops.errors import ManifestError
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
+    from tileops._core.runtime.construction import Constructed
     from tileops._core.runtime.plan import _SignaturePlan
     from tileops._core.spec.model import OpSpec
 
@@ -66,7 +67,7 @@ def _install_all(cls: type[Op], spec: OpSpec) -> None:
 
 
 def _install_checks(cls: type[Op], plan: _SignaturePlan) -> None:
-    def _check_construction(self: Op) -> Mapping[str, Any]:
+    def _check_construction(self: Op) -> Constructed:
         """Check what construction decides and return the solved values."""
         return plan.check_construction(self)
 

@@ -25,6 +25,7 @@ from tileops._core.dispatch.table import EMPTY_TABLE
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
+    from tileops._core.runtime.construction import Constructed
     from tileops._core.runtime.plan import _SignaturePlan
     from tileops._core.runtime.record import CallFacts, SignatureCall
     from tileops._core.spec.model import OpSpec
@@ -75,7 +76,7 @@ class OpState(ABC):
 
     # Construction group.
     target: str | None
-    _construction_indices: Mapping[str, Any]
+    _construction_indices: Constructed
     _installed_kernel_types: Mapping[str, type[Kernel]] = EMPTY_TABLE.kernel_types
     _preferred_over: Mapping[str, frozenset[str]] = EMPTY_TABLE.preferred_over
     _keys_by_interface: Mapping[str, tuple[str, ...]] = EMPTY_TABLE.keys_by_interface

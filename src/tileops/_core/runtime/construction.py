@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tileops._core.lang.values import read_field
+from tileops._core.lang.values import frozen, read_field
 from tileops._core.signature.plan import Value
 
 Form = tuple[tuple[int, ...], str | None]
@@ -18,7 +18,8 @@ class Constructed(Mapping[str, Any]):
 
     Beside them it keeps what every call would otherwise work out again: `parameters`, the values
     of all ordinary parameters as expressions see them, `cases`, the discriminants that algebraic
-    values give, `forms`, what was given as tensors, and `indices`, what every record holds.
+    values give, `forms`, what was given as tensors, and `indices`, what every record holds. Lists
+    become tuples, so that nobody who is handed a value changes what was checked.
 
     Args:
         solved: name to value, dtypes by name.
@@ -36,11 +37,11 @@ class Constructed(Mapping[str, Any]):
         cases: dict[str, Value],
         forms: dict[str, Form | None] | None = None,
     ) -> None:
-        self._solved = solved
-        self.parameters = parameters
+        self._solved = {name: frozen(value) for name, value in solved.items()}
+        self.parameters = {name: frozen(value) for name, value in parameters.items()}
         self.cases = cases
         self.forms = forms or {}
-        self.indices = {**parameters, **solved}
+        self.indices = {**self.parameters, **self._solved}
 
     def __getitem__(self, name: str) -> Any:
         return self._solved[name]

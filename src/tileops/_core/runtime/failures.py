@@ -17,6 +17,7 @@ from tileops._core.lang.members import Accepted
 from tileops._core.lang.values import shown
 from tileops._core.runtime.algebraic import AdtScope, Classes, bad_field
 from tileops._core.runtime.known import Known
+from tileops._core.runtime.ownership import owned, owned_algebraic
 from tileops._core.runtime.record import SignatureCall
 from tileops._core.runtime.symbolic import demand
 from tileops._core.runtime.wording import Reason, fault_of, fault_of_output
@@ -116,7 +117,7 @@ class Faults:
         return self._plain(error, f"params.{name}", fault, declared.location)
 
     def parameter(self, op: Any, number: int) -> Any:
-        """A parameter's value as expressions see it.
+        """A parameter's value as expressions see it, which nobody else can change.
 
         Raises:
             SignatureError: its type, its value or an invariant of it is wrong.
@@ -136,7 +137,8 @@ class Faults:
         constructor = self._classes.constructor_of(verdict.value, param.type.node)
         if constructor is not None:
             self._check_algebraic(param, constructor, verdict.value)
-        return verdict.value
+            return owned_algebraic(verdict.value)
+        return owned(verdict.value)
 
     def _check_device(self, param: Param, value: Any) -> None:
         """A device given by name must be one that torch knows the form of."""

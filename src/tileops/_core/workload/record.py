@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tileops._core.lang.values import frozen
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.effects import effect_branch, traffic
 from tileops._core.workload.cases import Case, TensorForm
@@ -29,7 +30,7 @@ class CaseCall:
         self.traffic = traffic(analysis.facts, point)
         forall = analysis.spec.signature.forall
         self.indices = {
-            name: value
+            name: frozen(value)
             for name, value in case.values.items()
             if name not in forall or not forall[name].is_sequence
         }

@@ -23,10 +23,13 @@ def poisoned_memory() -> Iterator[None]:
 @pytest.fixture
 def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest as in a new process, with no entry points; the shared one comes back after."""
+    from tileops._core import owners
     from tileops._core.spec import registry
 
+    for table in ("_points", "_failures"):
+        monkeypatch.setattr(owners, table, {})
     monkeypatch.setattr(registry, "_manifest", None)
-    for table in ("_points", "_pending", "_loadings", "_unsaid"):
+    for table in ("_points", "_pending", "_loadings", "_unsaid", "_unsettled", "_registered"):
         monkeypatch.setattr(registry, table, [])
     monkeypatch.setattr(registry, "entry_points", lambda group: [])
 

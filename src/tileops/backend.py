@@ -36,6 +36,7 @@ def set_default_target(target: str | None) -> None:
 
     Raises:
         UnknownTargetError: nothing registered the target.
+        BackendError: a plug-in sets it while it is imported; the choice is the user's.
     """
     loading.ensure_loaded()
     registry.set_default(target)
@@ -49,8 +50,7 @@ def default_target() -> str | None:
 def registered_targets(op: str | None = None) -> tuple[str, ...]:
     """Sorted names of all targets, or of those with a builder for the op class `op`."""
     loading.ensure_loaded()
-    with registry.lock:
-        return registry.current.targets(op)
+    return registry.current.targets(op)
 
 
 def load_failures() -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,9 @@ def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(specs, "_manifest", specs.manifest())
-    saved, before = backends.current.copy(), set(sys.modules)
+    saved, before = replace(backends.current), set(sys.modules)
     yield
-    backends.restore(saved)
+    backends.current = replace(saved, version=backends.current.version + 1)
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]

@@ -180,7 +180,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
     "op/construct.py": (
         M("if self._instance_key is not None:", "if False:",
           "test_construction.py::test_base_runs_once"),
-        M("loading.ensure_loaded()", "pass", "test_construction.py::test_steps_run_in_order"),
+        M("loading.ensure_complete(type(self).__name__)", "pass",
+          "test_construction.py::test_steps_run_in_order"),
         M("self._construction_indices = self._check_construction()",
           "self._construction_indices = {}",
           "test_construction.py::test_parameter_that_does_not_fit"),
@@ -285,11 +286,11 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_misbehaviour.py::test_detector_whose_answer_is_no_truth_value"),
     ),
     "targets/loading.py": (
-        M("registry.restore(saved)", "pass",
-          "test_loading.py::test_failed_package_leaves_nothing_and_is_reported", 0),
-        M("registry.restore(saved)", "pass",
-          "test_loading.py::test_interrupted_package_is_tried_again", 1),
-        M("_tried.add((entry.name, entry.value))", "pass",
+        M("owners.has_failed(point, failure)", "pass",
+          "test_loading.py::test_failed_package_leaves_nothing_and_is_reported"),
+        M("owners.withdraw(point)", "pass",
+          "test_loading.py::test_interrupted_package_is_tried_again"),
+        M("_tried.add((point.name, point.value))", "pass",
           "test_loading.py::test_interrupted_package_is_tried_again"),
     ),
     "dispatch/select.py": (

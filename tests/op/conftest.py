@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tileops._core import devices
+from tileops._core import devices, owners
 from tileops._core.spec import registry as spec_registry
 from tileops._core.targets import loading, registry
 
@@ -21,8 +21,10 @@ def empty_registry(monkeypatch):
     """A registry of the test's own, loaded with nothing."""
     saved, version = registry.current, registry.current.version
     registry.current = registry.Registry(version=version + 1)
+    for table in ("_points", "_failures"):
+        monkeypatch.setattr(owners, table, {})
     monkeypatch.setattr(loading, "_loaded", True)
-    monkeypatch.setattr(loading, "_loading", False)
+    monkeypatch.setattr(loading, "_current", None)
     monkeypatch.setattr(loading, "_tried", set())
     monkeypatch.setattr(loading, "_loadings", [])
     yield registry
@@ -33,6 +35,7 @@ def empty_registry(monkeypatch):
 @pytest.fixture(autouse=True)
 def own_specs(monkeypatch):
     """Specs that a test registers are gone after it."""
+    monkeypatch.setattr(spec_registry, "_registered", [])
     monkeypatch.setattr(spec_registry, "_manifest", spec_registry.manifest())
 
 

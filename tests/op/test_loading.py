@@ -9,7 +9,7 @@ import pytest
 
 from tileops import backend
 from tileops._core.plugins import loaded
-from tileops._core.targets import loading
+from tileops._core.targets import loading, registry
 
 GOOD = """
 from tileops import backend
@@ -21,7 +21,6 @@ from tileops import backend
 backend.register_detector(target="half", detect=lambda device: False)
 backend.register_kernel_builder(op="A", target="half", build_kernel=print)
 backend.register_kernel_type("A", "k", int)
-backend.set_default_target("half")
 raise {error}
 """
 
@@ -53,8 +52,7 @@ def test_failed_package_leaves_nothing_and_is_reported(packages):
     with pytest.warns(RuntimeWarning, match="pkg_d = pkg_d: OSError: no driver.*load_failures"):
         assert backend.registered_targets() == ("e",)
     assert backend.registered_targets("A") == ()
-    assert backend.default_target() is None
-    assert loading.registry.added_kernel_types("A") == {}
+    assert registry.added_kernel_types("A") == {}
     assert backend.load_failures() == ("pkg_d = pkg_d: OSError: no driver",)
     assert loading.hint() == "; see tileops.backend.load_failures()"
 
@@ -113,7 +111,7 @@ if builtins.interrupt:
     builtins.interrupt = True
     with pytest.raises(KeyboardInterrupt):
         backend.registered_targets()
-    assert loading.registry.current.targets() == ("f",)
+    assert registry.current.targets() == ("f",)
     builtins.interrupt = False
     assert backend.registered_targets() == ("f", "g", "h")
     assert backend.load_failures() == ()

@@ -105,6 +105,12 @@ def test_a_pack_that_fails_is_named_and_stops_no_other(
     assert problem.op == f"entry point acme ({value})"
     assert failure in problem.message
     assert [bool(each.failure) for each in registry.loadings()] == [True, False]
+
+
+def test_the_validator_names_a_pack_that_fails(install: Any) -> None:
+    install({}, acme="acme_unknown:SPEC")
+    with pytest.warns(RuntimeWarning, match="acme_unknown"):
+        (problem,) = registry.load_problems()
     report = manifest.validate()
     assert any(found.op == problem.op for found in report.findings)
 

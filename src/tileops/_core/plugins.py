@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import reduce
 from importlib.metadata import EntryPoint
+from types import ModuleType
 from typing import Any, NamedTuple
 
 FAILURES = (Exception, SystemExit)
@@ -35,14 +37,27 @@ def in_order(points: Iterable[EntryPoint]) -> list[EntryPoint]:
     return sorted(points, key=lambda point: (point.name, point.value))
 
 
-def loaded(point: EntryPoint) -> Any:
+def names_module(point: EntryPoint) -> bool:
+    """Whether the value of an entry point has the form of one."""
+    return EntryPoint.pattern.match(point.value) is not None
+
+
+def loaded(point: EntryPoint, *, half: bool = False) -> Any:
     """What an entry point names, imported.
+
+    Args:
+        point: the entry point.
+        half: whether to take the module as it is, for a thread that must not wait for another
+            which imports it.
 
     Raises:
         ValueError: its value is no path of a module.
     """
-    if EntryPoint.pattern.match(point.value) is None:
+    if not names_module(point):
         raise ValueError("the value of an entry point is MODULE or MODULE:NAME")
+    if half:
+        attributes = filter(None, (point.attr or "").split("."))
+        return reduce(getattr, attributes, sys.modules[point.module])
     return point.load()
 
 
@@ -58,9 +73,18 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {cut}"
 
 
+def is_imported(point: EntryPoint) -> bool:
+    """Whether the module of an entry point is there with the packages around it, if half."""
+    return names_module(point) and None not in _modules(point)
+
+
 def is_importing(point: EntryPoint) -> bool:
     """Whether the module of an entry point, or a package around it, is half imported."""
-    parts = point.value.partition(":")[0].strip().split(".")
-    modules = (sys.modules.get(".".join(parts[:end])) for end in range(1, len(parts) + 1))
-    specs = (getattr(module, "__spec__", None) for module in modules)
+    specs = (getattr(module, "__spec__", None) for module in _modules(point))
     return any(getattr(spec, "_initializing", False) for spec in specs)
+
+
+def _modules(point: EntryPoint) -> list[ModuleType | None]:
+    """The module of an entry point after the packages around it, None for one not imported."""
+    parts = point.value.partition(":")[0].strip().split(".")
+    return [sys.modules.get(".".join(parts[:end])) for end in range(1, len(parts) + 1)]

@@ -29,6 +29,7 @@ class Construction(OpState):
         Raises:
             TypeError: `target` is neither None nor a non-empty string.
             RuntimeError: the instance is constructed already.
+            BackendError: a backend package constructs an op while it is imported.
         """
         if self._instance_key is not None:
             raise RuntimeError(f"{type(self).__name__}: Op.__init__ ran twice on one instance")
@@ -39,7 +40,7 @@ class Construction(OpState):
                 f"got {asked!r}"
             )
         self.target = target
-        loading.ensure_loaded()
+        loading.ensure_complete(type(self).__name__)
         self._construction_indices = self._check_construction()
         self._keep_parameters()
         self._install_table()

@@ -81,7 +81,7 @@ class Copies(Differentiated):
         return values, self._held()
 
     def __setstate__(self, state: tuple[dict[str, Any], Held]) -> None:
-        loading.ensure_loaded()
+        loading.ensure_complete(type(self).__name__)
         self.__dict__.update(state[0])
         self._construction_indices = self._check_construction()
         self._keep_parameters()

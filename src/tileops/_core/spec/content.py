@@ -44,6 +44,11 @@ class Content:
     problems: tuple[Problem, ...] = ()
     repeated: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all specs and types that it holds."""
+        return frozenset((*self.specs, *self.adts))
+
 
 def problem(label: str, path: str, message: str, line: int = 0, column: int = 0) -> Problem:
     """A finding of check 1 about a file rather than a spec."""

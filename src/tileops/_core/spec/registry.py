@@ -4,7 +4,8 @@ Loading happens once, on the first look-up, and is lenient: what cannot be read 
 Registration is strict and all-or-nothing. The manifest is immutable and replaced under one lock;
 entry points are resolved without it, because they import foreign modules that may look specs up.
 Importing a pack may define its op classes, which look up the pack's own specs: an entry point whose
-package is half imported is therefore resolved as soon as it can be.
+package is half imported is therefore resolved as soon as it can be, and taken back should the
+import fail after all. What a pack that fails registered goes with it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,18 @@ from importlib.resources import files
 from typing import Any
 
 from tileops import FAMILIES
+from tileops._core import owners
 from tileops._core.lang.values import printable
-from tileops._core.plugins import FAILURES, Loading, described, in_order, is_importing, loaded
+from tileops._core.owners import Origin
+from tileops._core.plugins import (
+    FAILURES,
+    Loading,
+    described,
+    in_order,
+    is_imported,
+    is_importing,
+    loaded,
+)
 from tileops._core.spec.content import (
     Content,
     file_content,
@@ -45,16 +56,10 @@ _points: list[EntryPoint] = []
 _pending: list[EntryPoint] = []
 _loadings: list[Loading] = []
 _unsaid: list[str] = []
-
-
-class _Resolving(threading.local):
-    """The entry points that this thread is resolving, outermost first."""
-
-    def __init__(self) -> None:
-        self.points: list[EntryPoint] = []
-
-
-_resolving = _Resolving()
+_unsettled: list[EntryPoint] = []
+"""Packs whose specs were merged while their import was under way."""
+_registered: list[tuple[Origin, frozenset[str]]] = []
+"""Where specs from outside come from, and their names."""
 
 
 def manifest() -> Manifest:
@@ -63,19 +68,19 @@ def manifest() -> Manifest:
     A look-up made while this thread resolves an entry point sees what is loaded so far, the specs
     of packages that are being imported included.
     """
-    loaded = _loaded()
-    if _pending:
-        for point in tuple(_pending):
-            if _may_resolve(point):
-                _load_entry_point(point)
-        loaded = _loaded()
-    if _unsaid and not _resolving.points:
+    _loaded()
+    if _unsettled:
+        _settle()
+    for point in tuple(_pending):
+        if _may_resolve(point):
+            _load_entry_point(point)
+    if _unsaid and owners.loading() is None:
         _warn_of_failures()
-    return loaded
+    return _loaded()
 
 
 def _warn_of_failures() -> None:
-    """One warning per failure, when none that is raised can keep another pack from loading."""
+    """One warning per failure, when none that is raised can keep another plug-in from loading."""
     failed = tuple(_unsaid)
     _unsaid.clear()
     for failure in failed:
@@ -84,8 +89,9 @@ def _warn_of_failures() -> None:
 
 def _may_resolve(point: EntryPoint) -> bool:
     """Whether this thread can resolve a point now: while it resolves one, only a half imported."""
-    under_way = _resolving.points
-    return not under_way or (is_importing(point) and under_way.count(point) < 2)
+    if owners.is_loading(GROUP):
+        return is_importing(point) and owners.depth(point) < 2
+    return is_importing(point) or owners.helping(GROUP, called=True) is None
 
 
 def _loaded() -> Manifest:
@@ -96,6 +102,7 @@ def _loaded() -> Manifest:
             if _manifest is None:
                 _points[:] = in_order(entry_points(group=GROUP))
                 _pending[:] = _points
+                owners.announce(GROUP, _points)
                 _manifest = Manifest().adding(tree_contents(files("tileops"), FAMILIES))
     return _manifest
 
@@ -134,20 +141,31 @@ def register(source: SpecSource, caller: str) -> None:
     global _manifest
     content = content_of(source, caller)
     manifest()
+    origin = owners.origin(GROUP)
     with _lock:
+        refusal = owners.objection(origin)
+        if refusal:
+            raise ManifestError(f"{verb(source)}: {refusal}")
         _manifest = merged(_loaded(), content, verb(source))
+        _registered.append((origin, content.names))
 
 
 def allow(package: str) -> None:
     """Let YAML sources name classes and functions of `package` besides their own.
 
     Raises:
-        ManifestError: `package` is not a dotted name.
+        ManifestError: `package` is not a dotted name, or a plug-in asks while it is imported.
     """
     global _manifest
     if not all(part.isidentifier() for part in package.split(".")):
         raise ManifestError(f"allow({package!r}): not the name of a package")
     manifest()
+    plugin = owners.importing(GROUP) or owners.helping(GROUP, called=True)
+    if plugin is not None:
+        raise ManifestError(
+            f"allow({package!r}): what specs may name is the user's choice; "
+            f"{owners.labelled(plugin)} may not widen it while it is imported"
+        )
     with _lock:
         _manifest = _loaded().allowing(package)
 
@@ -202,31 +220,56 @@ def _objections(base: Manifest, content: Content) -> Iterator[str]:
             yield f"{name}: the spec has no 'signature' mapping"
 
 
+def _settle() -> None:
+    """Take back the specs of packs whose import failed after all, to be tried once more."""
+    with _lock:
+        for point in [each for each in _unsettled if not is_importing(each)]:
+            _unsettled.remove(point)
+            if not is_imported(point):
+                _take_back(point)
+
+
+def _take_back(point: EntryPoint) -> None:
+    """Undo that an entry point was resolved."""
+    owners.withdraw(point)
+    _pending.append(point)
+    _loadings[:] = [each for each in _loadings if (each.name, each.value) != _key(point)]
+
+
 def _load_entry_point(point: EntryPoint) -> None:
     """Resolve one entry point and merge what it gives; a failure is reported, not raised.
 
     While a pack is half imported, what fails may do so for that reason, and is tried again later.
     """
     started = time.perf_counter()
-    _resolving.points.append(point)
+    content: Content | None = None
+    failure = ""
+    half = owners.helping(GROUP, called=True) is not None
     try:
-        content: Content | None = _resolve(point)
-        failure = ""
+        with owners.under_way(point):
+            content = _resolve(point, half)
     except FAILURES as error:
-        content, failure = None, described(error)
-    finally:
-        _resolving.points.pop()
+        failure = described(error)
+    except BaseException:
+        owners.withdraw(point)
+        raise
     if failure and any(map(is_importing, _points)):
         return
     with _lock:
+        if failure and point in _unsettled:
+            _unsettled.remove(point)
+            _take_back(point)
         if point not in _pending:
             return
         _pending.remove(point)
         failure = _merge_pack(point, content, failure)
         seconds = time.perf_counter() - started
-        _loadings.append(Loading(point.name, point.value, seconds, failure or None))
+        _loadings.append(Loading(*_key(point), seconds, failure or None))
         if failure:
-            _unsaid.append(f"{_label(point)} cannot be loaded: {failure}")
+            owners.has_failed(point, failure)
+            _unsaid.append(f"{owners.labelled(point)} cannot be loaded: {failure}")
+        elif is_importing(point):
+            _unsettled.append(point)
 
 
 def _merge_pack(point: EntryPoint, content: Content | None, failure: str) -> str:
@@ -235,20 +278,34 @@ def _merge_pack(point: EntryPoint, content: Content | None, failure: str) -> str
     if content is not None:
         try:
             _manifest = merged(_loaded(), content, "register")
+            _registered.append((owners.of(point), content.names))
         except ManifestError as error:
             failure = str(error)
     if failure:
-        found = problem(_label(point), "", f"cannot be loaded: {failure}")
+        found = problem(owners.labelled(point), "", f"cannot be loaded: {failure}")
         _manifest = _loaded().reporting(found)
     return failure
 
 
-def _label(point: EntryPoint) -> str:
-    return f"entry point {point.name} ({point.value})"
+def _withdraw(point: EntryPoint) -> None:
+    """Drop the specs that a plug-in brought or registered."""
+    global _manifest
+    with _lock:
+        gone = [names for origin, names in _registered if origin.is_of(point)]
+        if gone:
+            _manifest = _loaded().without(frozenset().union(*gone))
+            _registered[:] = [each for each in _registered if not each[0].is_of(point)]
 
 
-def _resolve(point: EntryPoint) -> Content:
-    target = loaded(point)
+owners.on_withdrawal(_withdraw)
+
+
+def _key(point: EntryPoint) -> tuple[str, str]:
+    return point.name, point.value
+
+
+def _resolve(point: EntryPoint, half: bool) -> Content:
+    target = loaded(point, half=half)
     if callable(target) and not isinstance(target, Mapping):
         target = target()
     if not isinstance(target, str | os.PathLike | Mapping):

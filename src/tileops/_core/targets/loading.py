@@ -1,61 +1,124 @@
 """Loading backend packages: entry points of group `tileops.backends`, each as a transaction.
 
-They are imported once per process, in order of name and value, when the registry is first asked.
-One that raises or exits leaves nothing behind and a line in the list of failures; loading goes on,
-and the warnings come only after all were tried, so that they neither cut it short nor repeat it.
-One that is interrupted leaves nothing behind either, and the next question tries it again.
+They are imported once per process, in order of name and value, when the registry is first asked,
+after the packs, whose import may construct ops. One that raises or exits leaves nothing behind and
+a line in the list of failures; loading goes on, and the warnings come only after all were tried, so
+that they neither cut it short nor repeat it. One that is interrupted leaves nothing behind either,
+and the next question tries it again. While one thread loads, others wait, but for those which take
+part in the import and for which it may wait in turn: they see what is there so far.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import warnings
 from importlib.metadata import EntryPoint, entry_points
 
-from tileops._core.plugins import FAILURES, Loading, described, in_order, loaded
-from tileops._core.targets import registry
+from tileops._core import owners
+from tileops._core.plugins import FAILURES, Loading, described, in_order, is_importing, loaded
+from tileops._core.spec.registry import manifest
+from tileops._core.targets.registry import GROUP
+from tileops.errors import BackendError
 
-GROUP = "tileops.backends"
+PATIENCE = 300.0
+"""Seconds after which a thread no longer waits for another to import one package."""
 
+_lock = threading.RLock()
 _tried: set[tuple[str, str]] = set()
 _loadings: list[Loading] = []
 _loaded = False
-_loading = False
+_current: EntryPoint | None = None
 
 
 def ensure_loaded() -> None:
     """Import every backend package that was not tried yet.
 
-    Other threads wait for the complete registry; the loading thread itself may read what is
-    there so far.
+    Raises:
+        BackendError: another thread has been importing one package for too long.
     """
-    if _loaded or not _load_all():
+    if _loaded:
         return
+    manifest()
+    if not _take_turn():
+        return
+    try:
+        complete = _load_all()
+    finally:
+        _lock.release()
+    if complete:
+        _warn_of_failures()
+
+
+def ensure_complete(op: str) -> None:
+    """Import every backend package before an op is constructed.
+
+    Raises:
+        BackendError: a package constructs the op while it is imported, when not all is known.
+    """
+    ensure_loaded()
+    while not _loaded:
+        plugin = owners.importing(GROUP) or owners.helping(GROUP)
+        if plugin is not None:
+            raise BackendError(
+                f"{op} cannot be constructed while {owners.labelled(plugin)} is imported, which "
+                "registers and does nothing more: not all implementations are known yet"
+            )
+        ensure_loaded()
+
+
+def _take_turn() -> bool:
+    """Take the lock of loading; False for a thread that may not wait for it."""
+    waited_for = _current
+    while not _lock.acquire(blocking=False):
+        if owners.importing(GROUP) or owners.helping(GROUP):
+            return False
+        if _lock.acquire(timeout=PATIENCE):
+            break
+        if waited_for is not None and waited_for is _current:
+            raise BackendError(
+                f"another thread has been importing {owners.labelled(waited_for)} for more than "
+                f"{PATIENCE:.0f} seconds; a backend package registers at import and waits for "
+                "no other thread"
+            )
+        waited_for = _current
+    return True
+
+
+def _load_all() -> bool:
+    """Load what is left to load; whether this call completed the registry.
+
+    A package that this thread itself is importing is left for the next time.
+    """
+    global _loaded, _current
+    if _loaded or _current is not None:
+        return False
+    points = in_order(entry_points(group=GROUP))
+    owners.announce(GROUP, points)
+    left = False
+    try:
+        for _current in points:
+            if (_current.name, _current.value) in _tried:
+                continue
+            if is_importing(_current) and owners.importing(GROUP):
+                left = True
+            else:
+                _load(_current)
+    finally:
+        _current = None
+    _loaded = not left
+    return _loaded
+
+
+def _warn_of_failures() -> None:
     for failure in failures():
         warnings.warn(
             f"a backend package could not be loaded: {failure}; "
             "tileops.backend.load_failures() lists them all",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-
-
-def _load_all() -> bool:
-    """Load what is left to load; whether this call completed the registry."""
-    global _loaded, _loading
-    with registry.lock:
-        if _loaded or _loading:
-            return False
-        _loading = True
-        try:
-            for entry in in_order(entry_points(group=GROUP)):
-                if (entry.name, entry.value) not in _tried:
-                    _load(entry)
-        finally:
-            _loading = False
-        _loaded = True
-        return True
 
 
 def failures() -> tuple[str, ...]:
@@ -76,28 +139,28 @@ def hint() -> str:
     return "; see tileops.backend.load_failures()" if failures() else ""
 
 
-def _load(entry: EntryPoint) -> None:
-    saved = registry.current.copy()
+def _load(point: EntryPoint) -> None:
     modules = set(sys.modules)
     started = time.perf_counter()
     failure = None
     try:
-        loaded(entry)
+        with owners.under_way(point):
+            loaded(point)
     except FAILURES as error:
-        registry.restore(saved)
         failure = described(error)
+        owners.has_failed(point, failure)
     except BaseException:
-        registry.restore(saved)
-        _forget(entry, modules)
+        owners.withdraw(point)
+        _forget(point, modules)
         raise
-    _tried.add((entry.name, entry.value))
+    _tried.add((point.name, point.value))
     seconds = time.perf_counter() - started
-    _loadings.append(Loading(entry.name, entry.value, seconds, failure))
+    _loadings.append(Loading(point.name, point.value, seconds, failure))
 
 
-def _forget(entry: EntryPoint, before: set[str]) -> None:
+def _forget(point: EntryPoint, before: set[str]) -> None:
     """Drop the package's modules imported since, so that the next attempt runs them again."""
-    package = entry.module.partition(".")[0]
+    package = point.module.partition(".")[0]
     for name in set(sys.modules) - before:
         if name.partition(".")[0] == package:
             del sys.modules[name]

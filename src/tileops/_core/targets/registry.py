@@ -1,8 +1,9 @@
 """What backends registered: detectors, builders, added kernel types, the process default.
 
-The registry is process-wide and guarded by one re-entrant lock. It imports nothing: `loading`
-fills it from entry points before it is first asked. Names are checked here, contracts of kernel
-types when an op is constructed.
+The registry is process-wide and changed under one lock, which nobody holds for long: whoever
+registers waits for no import. It imports nothing: `loading` fills it from entry points before it is
+first asked. Names are checked here, contracts of kernel types when an op is constructed. Each
+registration carries its origin, so that what a plug-in did can be withdrawn.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple
 
 import torch
 
+from tileops._core import owners
+from tileops._core.lang.values import shown
+from tileops._core.owners import Origin
 from tileops.errors import BackendError, UnknownTargetError
+
+GROUP = "tileops.backends"
+"""The entry-point group of backend packages."""
 
 BUILTIN = "builtin"
 """The in-tree kernels, where a target may be named; not the name of any target."""
@@ -40,22 +48,32 @@ class TensorSpec(NamedTuple):
 class Registry:
     """All registrations; `version` changes with every one.
 
-    A registration replaces its table, so that who walks one needs no lock.
+    A registration replaces its table, so that who walks one needs no lock. `origins` says of the
+    name of a table and a key in it where the registration comes from.
     """
 
     detectors: dict[str, Detect] = field(default_factory=dict)
     builders: dict[tuple[str, str], Builder] = field(default_factory=dict)
     kernel_types: dict[tuple[str, str], Any] = field(default_factory=dict)
+    origins: dict[tuple[str, Any], Origin] = field(default_factory=dict)
     default: str | None = None
     version: int = 0
 
-    def copy(self) -> Registry:
-        """The same registrations in tables of their own."""
+    def without(self, point: EntryPoint) -> Registry:
+        """The registrations that are not a plug-in's."""
+        gone = {place for place, origin in self.origins.items() if origin.is_of(point)}
+
+        def kept(name: str) -> dict[Any, Any]:
+            table = getattr(self, name)
+            return {key: value for key, value in table.items() if (name, key) not in gone}
+
         return replace(
             self,
-            detectors=dict(self.detectors),
-            builders=dict(self.builders),
-            kernel_types=dict(self.kernel_types),
+            detectors=kept("detectors"),
+            builders=kept("builders"),
+            kernel_types=kept("kernel_types"),
+            origins={place: self.origins[place] for place in self.origins if place not in gone},
+            version=self.version + 1,
         )
 
     def targets(self, op: str | None = None) -> tuple[str, ...]:
@@ -64,18 +82,21 @@ class Registry:
         return tuple(sorted(with_builder if op is not None else with_builder | {*self.detectors}))
 
 
-lock = threading.RLock()
-"""Held while the registry is loaded, changed or read as a whole."""
+lock = threading.Lock()
+"""Held while the registry changes."""
 
 current = Registry()
-"""The registrations of this process; replaced only by `restore`."""
+"""The registrations of this process; replaced only when a plug-in's are withdrawn."""
 
 
-def restore(saved: Registry) -> None:
-    """Put the registrations back to `saved`, as a new version."""
+def withdraw(point: EntryPoint) -> None:
+    """Undo what a plug-in registered."""
     global current
-    saved.version = current.version + 1
-    current = saved
+    with lock:
+        current = current.without(point)
+
+
+owners.on_withdrawal(withdraw)
 
 
 def register_detector(*, target: str, detect: Detect) -> None:
@@ -92,12 +113,7 @@ def register_detector(*, target: str, detect: Detect) -> None:
     """
     _check_target(target)
     _check_callable("detect", detect)
-    with lock:
-        known = current.detectors.get(target)
-        if known is not None:
-            raise _repeated(f"a detector of target {target!r}", known, detect)
-        current.detectors = {**current.detectors, target: detect}
-        current.version += 1
+    _add("detectors", target, detect, f"a detector of target {target!r}")
 
 
 def register_kernel_builder(*, op: str, target: str, build_kernel: Builder) -> None:
@@ -115,12 +131,8 @@ def register_kernel_builder(*, op: str, target: str, build_kernel: Builder) -> N
     _check_name("op", op)
     _check_target(target)
     _check_callable("build_kernel", build_kernel)
-    with lock:
-        known = current.builders.get((op, target))
-        if known is not None:
-            raise _repeated(f"a builder of target {target!r} for {op}", known, build_kernel)
-        current.builders = {**current.builders, (op, target): build_kernel}
-        current.version += 1
+    what = f"a builder of target {target!r} for {op}"
+    _add("builders", (op, target), build_kernel, what)
 
 
 def register_kernel_type(op: str, key: str, kernel_type: type) -> None:
@@ -139,17 +151,40 @@ def register_kernel_type(op: str, key: str, kernel_type: type) -> None:
     _check_name("op", op)
     _check_name("key", key)
     if not isinstance(kernel_type, type):
-        raise BackendError(f"kernel_type must be a class, got {kernel_type!r}")
+        raise BackendError(f"kernel_type must be a class, got {shown(kernel_type)}")
+    _add("kernel_types", (op, key), kernel_type, f"a kernel type {key!r} for {op}")
+
+
+def _add(table: str, key: object, value: object, what: str) -> None:
+    """Register a value, of which a message says `what` it is.
+
+    Raises:
+        BackendError: the place is taken, or the plug-in that registers failed to load.
+    """
+    origin = owners.origin(GROUP, value)
     with lock:
-        known = current.kernel_types.get((op, key))
-        if known is not None:
-            raise _repeated(f"a kernel type {key!r} for {op}", known, kernel_type)
-        current.kernel_types = {**current.kernel_types, (op, key): kernel_type}
+        refusal = owners.objection(origin)
+        if refusal:
+            raise BackendError(f"{what}: {refusal}")
+        known = getattr(current, table)
+        if key in known:
+            raise BackendError(
+                f"{what} is registered already, by {owners.module_of(known[key])}; "
+                f"{owners.module_of(value)} registers another"
+            )
+        setattr(current, table, {**known, key: value})
+        current.origins = {**current.origins, (table, key): origin}
         current.version += 1
 
 
 def set_default(target: str | None) -> None:
     """Set the process default; see `tileops.backend.set_default_target`."""
+    plugin = owners.importing(GROUP) or owners.helping(GROUP)
+    if plugin is not None:
+        raise BackendError(
+            f"the default target is the user's choice; {owners.labelled(plugin)} may not set it "
+            "while it is imported"
+        )
     with lock:
         if target is not None and target != BUILTIN and target not in current.targets():
             raise UnknownTargetError(unknown_target(target))
@@ -177,21 +212,11 @@ def _check_target(target: object) -> None:
 
 def _check_name(argument: str, value: object) -> None:
     if not (isinstance(value, str) and value):
-        raise BackendError(f"{argument} must be a non-empty string, got {value!r}")
+        raise BackendError(f"{argument} must be a non-empty string, got {shown(value)}")
     if not value.isprintable():
         raise BackendError(f"{argument} must be printable, got {value!r}")
 
 
 def _check_callable(argument: str, value: object) -> None:
     if not callable(value):
-        raise BackendError(f"{argument} must be callable, got {value!r}")
-
-
-def _repeated(what: str, known: object, new: object) -> BackendError:
-    return BackendError(
-        f"{what} is registered already, by {_owner(known)}; {_owner(new)} registers another"
-    )
-
-
-def _owner(value: object) -> str:
-    return str(getattr(value, "__module__", None) or type(value).__module__)
+        raise BackendError(f"{argument} must be callable, got {shown(value)}")

@@ -10,8 +10,11 @@ from tileops.norm import (
     AdaLayerNormFwdOp,
     AdaLayerNormZeroFwdOp,
     FusedAddLayerNormFwdOp,
+    FusedAddRMSNormBwdOp,
     FusedAddRMSNormFwdOp,
+    LayerNormBwdOp,
     LayerNormFwdOp,
+    RMSNormBwdOp,
     RMSNormFwdOp,
     reference,
 )
@@ -151,3 +154,35 @@ def test_rows_do_not_make_entries(draw):
     for rows in range(1, 9):
         op(draw(rows, 16))
     assert len(op.built_entries("rms_norm")) == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("has_weight", [True, False])
+def test_gradients_of_norms_are_accurate(draw, close, dtype, has_weight):
+    x, grad = draw(6, 200, dtype=dtype) + 3, draw(6, 200, dtype=dtype)
+    weight = draw(200, dtype=dtype) if has_weight else None
+    for op, function in (
+        (RMSNormBwdOp, reference.rms_norm_bwd),
+        (LayerNormBwdOp, reference.layer_norm_bwd),
+    ):
+        found = op((200,))(grad, x, weight)
+        wanted = function(grad, x, weight, normalized_shape=(200,))
+        for one, other in zip(found, wanted, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                close(one, other, 1e-4 if dtype is torch.float32 else None)
+
+
+def test_gradients_of_a_norm_of_nothing_are_zero():
+    empty = torch.empty(0, 3)
+    grad_x, grad_weight, grad_bias = LayerNormBwdOp((3,))(empty, empty, torch.ones(3))
+    assert grad_x.shape == (0, 3)
+    assert torch.equal(grad_weight, torch.zeros(3))
+    assert torch.equal(grad_bias, torch.zeros(3))
+
+
+def test_addends_have_gradients_of_their_own(draw):
+    given = draw(4, 8), draw(4, 8), draw(4, 8), draw(8)
+    grad_x, grad_residual, _ = FusedAddRMSNormBwdOp()(*given)
+    assert torch.equal(grad_x, grad_residual)
+    assert grad_x.data_ptr() != grad_residual.data_ptr()

@@ -109,6 +109,66 @@ def test_out_takes_no_gradient(op):
         op(x, w, torch.empty(4))
 
 
+def partial_op(dtypes="float32 | float64"):
+    """An op with a gradient of `x` only, which its backward op takes in some dtypes."""
+
+    def forward_of(self, x, w=None):
+        return 2 * x if w is None else x + w
+
+    given = {"forall": {"S": "Shape", "T": f"DType[{dtypes}]"}}
+    declared = spec({"dy": tensor()}, {"dx": tensor()}, {}, given)
+    backward = define("Partial", declared, forward=lambda self, dy: 2 * dy)
+    declared = spec(
+        {"x": tensor(), "w": tensor(optional=True)}, {"y": tensor()}, {}, FORALL,
+        backward={
+            "op": backward.__name__, "inputs": {"dy": "grad(y)"}, "outputs": {"dx": "x"}
+        },
+    )  # fmt: skip
+    op = define("Partial", declared, forward=forward_of)()
+    op.keeps_alive = backward
+    return op
+
+
+def test_inputs_without_a_gradient_are_refused():
+    op, (x, w) = partial_op(), leaves()
+    with pytest.raises(RuntimeError) as caught:
+        op(x, w)
+    assert str(caught.value) == (
+        f"{type(op).__name__}: w requires grad, but {op.keeps_alive.__name__} gives no gradient of "
+        "it; call it under torch.no_grad() for detached results"
+    )
+    op(x, w.detach()).sum().backward()
+    assert torch.equal(x.grad, torch.full((4,), 2.0))
+
+
+def test_dtypes_without_a_gradient_are_refused():
+    op, (x, _) = partial_op("float64"), leaves()
+    with pytest.raises(RuntimeError) as caught:
+        op(x)
+    assert str(caught.value) == (
+        f"{type(op).__name__}: x requires grad, but {op.keeps_alive.__name__} gives no gradient in "
+        "float32; call it under torch.no_grad() for detached results"
+    )
+    op(x.detach().double().requires_grad_()).sum().backward()
+
+
+def test_gradients_of_absent_inputs_are_left_out():
+    backward = define(
+        "Absent", spec({"dy": tensor()}, {"dx": tensor(), "dw": tensor()}, {}, FORALL),
+        forward=lambda self, dy: (dy.clone(), dy.clone()),
+    )  # fmt: skip
+    declared = spec(
+        {"x": tensor(), "w": tensor(optional=True)}, {"y": tensor()}, {}, FORALL,
+        backward={
+            "op": backward.__name__, "inputs": {"dy": "grad(y)"}, "outputs": {"dx": "x", "dw": "w"}
+        },
+    )  # fmt: skip
+    op = define("Absent", declared, forward=lambda self, x, w=None: x * 1 if w is None else x + w)()
+    (x, _) = leaves()
+    op(x).sum().backward()
+    assert torch.equal(x.grad, torch.ones(4))
+
+
 def test_second_derivatives_are_refused(op):
     x, w = leaves()
     with pytest.raises(RuntimeError, match="requires grad, but the spec names no backward op"):

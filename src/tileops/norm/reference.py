@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 
 import torch
 from torch import Tensor
@@ -57,6 +58,94 @@ def fused_add_layer_norm(
     residual_out = (x.double() + residual.double()).to(x.dtype)
     normed = layer_norm(residual_out, weight, bias, normalized_shape=weight.shape, eps=eps)
     return normed, residual_out
+
+
+def rms_norm_bwd(
+    grad_out: Tensor,
+    x: Tensor,
+    weight: Tensor | None = None,
+    *,
+    normalized_shape: Sequence[int],
+    eps: float | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Differentiated by torch."""
+
+    def norm(x: Tensor, weight: Tensor | None) -> Tensor:
+        return rms_norm(x, weight, normalized_shape=normalized_shape, eps=eps)
+
+    grad_x, grad_weight = _differentiated(norm, grad_out, x, weight)
+    return grad_x, grad_weight
+
+
+def fused_add_rms_norm_bwd(
+    grad_out: Tensor,
+    grad_residual_out: Tensor,
+    residual_out: Tensor,
+    weight: Tensor,
+    *,
+    eps: float = 1e-6,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient of the norm plus that of the sum, for both addends."""
+    wide, grad_weight = rms_norm_bwd(
+        grad_out.double(), residual_out.double(), weight, normalized_shape=weight.shape, eps=eps
+    )
+    grad = (wide + grad_residual_out.double()).to(grad_out.dtype)
+    assert grad_weight is not None
+    return grad, grad.clone(), grad_weight
+
+
+def layer_norm_bwd(
+    grad_out: Tensor,
+    x: Tensor,
+    weight: Tensor | None = None,
+    *,
+    normalized_shape: Sequence[int],
+    eps: float = 1e-5,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Differentiated by torch; the bias adds up what arrives."""
+
+    def norm(x: Tensor, weight: Tensor | None) -> Tensor:
+        return layer_norm(x, weight, normalized_shape=normalized_shape, eps=eps)
+
+    grad_x, grad_weight = _differentiated(norm, grad_out, x, weight)
+    count = prod(x.shape[: x.dim() - len(normalized_shape)])
+    grad_bias = grad_out.double().reshape(count, *normalized_shape).sum(0)
+    return grad_x, grad_weight, grad_bias.to(x.dtype)
+
+
+def fused_add_layer_norm_bwd(
+    grad_out: Tensor,
+    grad_residual_out: Tensor,
+    residual_out: Tensor,
+    weight: Tensor,
+    *,
+    eps: float = 1e-5,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradient of the norm plus that of the sum, for both addends."""
+    wide, grad_weight, grad_bias = layer_norm_bwd(
+        grad_out.double(), residual_out.double(), weight, normalized_shape=weight.shape, eps=eps
+    )
+    grad = (wide + grad_residual_out.double()).to(grad_out.dtype)
+    assert grad_weight is not None
+    return grad, grad.clone(), grad_weight, grad_bias.to(weight.dtype)
+
+
+def _differentiated(
+    function: Callable[[Tensor, Tensor | None], Tensor],
+    grad_out: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of both arguments in float64, rounded once."""
+    leaf = x.double().requires_grad_()
+    scale = None if weight is None else weight.double().requires_grad_()
+    with torch.enable_grad():
+        found = function(leaf, scale)
+    leaves = [leaf] if scale is None else [leaf, scale]
+    grad_x, *grad_weight = torch.autograd.grad(found, leaves, grad_out.double())
+    if weight is None:
+        return grad_x.to(x.dtype), None
+    return grad_x.to(x.dtype), grad_weight[0].to(weight.dtype)
 
 
 def ada_layer_norm(x: Tensor, scale: Tensor, shift: Tensor, *, eps: float = 1e-5) -> Tensor:

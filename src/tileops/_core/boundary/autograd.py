@@ -1,21 +1,27 @@
 """The gradient formula of an op whose spec names a backward op.
 
 The formula saves the tensors that the backward op takes, and calls that op; it computes nothing
-itself. Registered for branches that write nothing: an operator that writes has no formula.
+itself. Registered for branches that write nothing: an operator that writes has no formula. The
+dtypes in which the backward op gives gradients are looked up when a gradient is in sight, since its
+spec may be registered after that of the forward op.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from tileops._core.boundary import instances
+from tileops._core.boundary.faults import refuse_gradient_dtype
 from tileops._core.boundary.source import returned_outputs
+from tileops._core.lang.kinds import DTypeKind
+from tileops._core.lang.nodes import Name
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import Backward, OpSpec
+from tileops._core.spec.registry import lookup
 
 _GRADIENT = re.compile(r"grad\(\s*(\w+)\s*\)")
 
@@ -49,6 +55,7 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
             **dict(zip(names, inputs, strict=False)),
             **dict(zip(returned, results, strict=True)),
         }
+        _check_dtypes(instances.find(inputs[-1]), declared, tensors)
         ctx.save_for_backward(*(tensors.get(source) for source in kept.values()))
         ctx.key = inputs[-1]
         ctx.count = len(inputs)
@@ -61,7 +68,9 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
         passed |= {name: by_output[source].contiguous() for name, source in arriving.items()}
         found = _by_input(op, declared, op(**passed))
         rest = ctx.count - len(names)
-        return (*(found.get(name) for name in names), *[None] * rest)
+        # A backward op may give the gradient of a tensor that was left out.
+        wanted = zip(names, ctx.needs_input_grad, strict=False)
+        return (*(found.get(name) if needed else None for name, needed in wanted), *[None] * rest)
 
     return Formula(backward, setup_context)
 
@@ -75,3 +84,23 @@ def _by_input(op: Any, declared: Backward, results: Any) -> dict[str, torch.Tens
         for name, value in zip(outputs, values, strict=True)
         if name in declared.outputs
     }
+
+
+def _check_dtypes(op: Any, declared: Backward, tensors: Mapping[str, Any]) -> None:
+    """Refuse an input that requires grad in a dtype in which the backward op gives none."""
+    for result, name in declared.outputs.items():
+        tensor = tensors[name]
+        if tensor is not None and tensor.requires_grad:
+            admitted = _dtypes(declared.op, result)
+            if admitted and str(tensor.dtype).removeprefix("torch.") not in admitted:
+                refuse_gradient_dtype(op, name, tensor)
+
+
+def _dtypes(op: str, output: str) -> frozenset[str]:
+    """The dtypes that an index gives an output of an op; none where something else decides."""
+    spec = lookup(op)
+    declared = None if spec is None else spec.signature.outputs.get(output)
+    if spec is None or declared is None or not isinstance(declared.dtype.node, Name):
+        return frozenset()
+    index = spec.signature.forall.get(declared.dtype.node.id)
+    return index.kind.members if index and isinstance(index.kind, DTypeKind) else frozenset()

@@ -86,13 +86,27 @@ def refuse_execution(op: Any, name: str, kind: type, value: object) -> NoReturn:
 
 
 def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
-    """Refuse inputs that require grad where no gradient can be computed."""
+    """Refuse tensors that require grad where no gradient can be computed."""
     names = [
         name for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad
     ]
-    raise RuntimeError(
-        f"{op._spec.name}: {', '.join(names)} requires grad, but the spec names no backward op for "
-        "this call; call it under torch.no_grad() for detached results"
+    backward, cause = op._spec.backward, "the spec names no backward op for this call"
+    if backward is not None and tensors.get("out") is None:
+        names = [name for name in names if name not in backward.outputs.values()]
+        cause = f"{backward.op} gives no gradient of it"
+    raise _no_gradient(op, ", ".join(names), cause)
+
+
+def refuse_gradient_dtype(op: Any, name: str, tensor: torch.Tensor) -> NoReturn:
+    """Refuse an input that requires grad in a dtype in which the backward op gives none."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    raise _no_gradient(op, name, f"{op._spec.backward.op} gives no gradient in {dtype}")
+
+
+def _no_gradient(op: Any, names: str, cause: str) -> RuntimeError:
+    return RuntimeError(
+        f"{op._spec.name}: {names} requires grad, but {cause}; call it under torch.no_grad() for "
+        "detached results"
     )
 
 

@@ -135,19 +135,23 @@ class _EntryPrinter:
 
     def _print_gradient_check(self) -> None:
         """Refuse tensors that require grad, except where a backward op computes the gradient."""
-        tensors = [parameter for parameter in self.parameters if parameter.role != "execution"]
-        tests = []
-        for parameter in tensors:
-            name = self.names[parameter.name]
-            present = "" if parameter.required else f"{name} is not None and "
-            tests.append(f"{present}{name}.requires_grad")
-        condition = f"_is_grad_enabled() and ({' or '.join(tests)})"
-        if self.spec.backward is not None:
-            if "out" not in self.names:
-                return
-            condition = f"out is not None and {condition}"
-        with self.writer.block(f"if {condition}"):
-            self.writer.line(f"_refuse_gradient(_op, {_display(self._named_tensors())})")
+        backward = self.spec.backward
+        given = set(backward.outputs.values()) if backward is not None else set()
+        tensors = self._named_tensors()
+        tests = {name: self._requires_grad(name) for name in tensors}
+        refused = [test for name, test in tests.items() if name not in given]
+        if "out" in tensors and given:
+            refused.remove(tests["out"])
+            refused.append(f"out is not None and ({' or '.join(tests.values())})")
+        if refused:
+            with self.writer.block(f"if _is_grad_enabled() and ({' or '.join(refused)})"):
+                self.writer.line(f"_refuse_gradient(_op, {_display(tensors)})")
+
+    def _requires_grad(self, name: str) -> str:
+        """The test of whether a tensor is passed and requires grad."""
+        required = any(p.required for p in self.parameters if p.name == name)
+        present = "" if required else f"{self.names[name]} is not None and "
+        return f"{present}{self.names[name]}.requires_grad"
 
     def print_call(self, number: int, branch: EffectBranch) -> None:
         """Print `_call_N`: the operator's call and the result as the caller gets it."""

@@ -1,6 +1,6 @@
 """Kernel interfaces of the norm family and their implementations.
 
-Of rows, of channels, and fused with what follows.
+Of rows, of channels, and fused with what follows; gradients of those of rows.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from tileops.norm.kernels.fused import (
     HeadNormRotaryCall,
     HeadNormRotaryFwdInterface,
     HeadNormRotaryPortableKernel,
+)
+from tileops.norm.kernels.gradients import (
+    RowNormBwdCall,
+    RowNormBwdInterface,
+    RowNormBwdPortableKernel,
 )
 from tileops.norm.kernels.row_tiles import (
     AddLayerNormOnChipKernel,
@@ -74,6 +79,9 @@ __all__ = [
     "AdaLayerNormCall",
     "AdaLayerNormFwdInterface",
     "AdaLayerNormPortableKernel",
+    "RowNormBwdCall",
+    "RowNormBwdInterface",
+    "RowNormBwdPortableKernel",
     "RunningNormCall",
     "BatchNormFwdInterface",
     "BatchNormPortableKernel",

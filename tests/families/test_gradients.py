@@ -1,0 +1,89 @@
+"""Gradients of every forward op that names a backward op, against differences in float64.
+
+Specs admit shorter types only, so each pair is defined a second time, under specs that say float64
+wherever they say float32, and with portable kernels alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tileops import Op, manifest
+from tileops.testing.calling import class_of, inputs, parameters
+from tileops.testing.drawing import DrawnCall
+from tileops.testing.generated.test_gradients import differentiable, leaves
+
+PAIRS = sorted(name for name, spec in manifest.specs().items() if "backward" in spec)
+CALLS = 4
+"""Calls of each op, on different branches as far as there are any."""
+
+
+def wide(name: str) -> str:
+    """The name of an op's double."""
+    return f"Wide{name}"
+
+
+@cache
+def doubled(name: str) -> type[Op]:
+    """The class of an op whose tensors are float64."""
+    declared = manifest.specs()[name]
+    spec = {key: declared[key] for key in ("family", "workloads")} | {"status": "spec-only"}
+    text = json.dumps(declared["signature"], default=dict)
+    text = re.sub(r"DType\[[^\]]*float32[^\]]*\]", "DType[float64]", text)
+    spec["signature"] = json.loads(text.replace('"dtype": "float32"', '"dtype": "float64"'))
+    spec["roofline"] = {"flops": "0"}
+    backward = declared.get("backward")
+    if backward is not None:
+        kept.append(doubled(backward["op"]))
+        spec["backward"] = dict(backward) | {"op": wide(backward["op"])}
+    manifest.register({wide(name): spec})
+    cls = class_of(name)
+    return type(wide(name), (cls,), {"kernel_types": portable(cls), "__module__": __name__})
+
+
+kept: list[type[Op]] = []
+"""Classes of backward ops, which are found by name only while something holds them."""
+
+
+def portable(cls: Any) -> Mapping[str, Any]:
+    """The kernels of a class that run everywhere."""
+    return {key: kernel for key, kernel in cls.kernel_types.items() if not kernel.needs_tilelang}
+
+
+def calls(name: str) -> list[DrawnCall]:
+    """Calls of an op with something to differentiate by, those of different branches first."""
+    by_branch: dict[str, DrawnCall] = {}
+    for call in differentiable(name):
+        if all(t.numel() for t in leaves(call).values()):
+            by_branch.setdefault(f"{sorted(call.point.items(), key=str)}", call)
+    return list(by_branch.values())[:CALLS]
+
+
+def floats(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, those of numbers with a point in float64."""
+    return {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
+
+
+def check(call: DrawnCall, op: Op, given: Mapping[str, Tensor]) -> None:
+    """Differences of all results of a call in all elements of the inputs that have gradients."""
+
+    def function(*tensors: Tensor) -> Any:
+        return op(**{**floats(inputs(call)), **dict(zip(given, tensors, strict=True))})
+
+    values = [tensor.requires_grad_() for tensor in given.values()]
+    assert torch.autograd.gradcheck(function, values, fast_mode=True), str(call)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_gradients_agree_with_differences(name: str) -> None:
+    assert calls(name)
+    for call in calls(name):
+        check(call, doubled(name)(**parameters(call)), floats(leaves(call)))

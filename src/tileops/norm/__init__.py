@@ -1,4 +1,8 @@
 """Normalisation ops."""
 
+from typing import TYPE_CHECKING
+
 from tileops.norm.ops import *  # noqa: F403
-from tileops.norm.ops import __all__ as __all__
+
+if not TYPE_CHECKING:
+    from tileops.norm.ops import __all__ as __all__

@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import jsonschema
 import pytest
+import torch
 
+from tileops.bench import baselines, calls, session, sweep
 from tileops.norm import reference
 
 Run = Callable[..., Any]
 
+SCHEMA = json.loads((files("tileops.bench") / "results.schema.json").read_text())
 DECODE = ("--rows", "llama-3.1-8b-decode", "--dtype", "float16")
 
 
 def test_rows_are_timed_and_kept(tileops: Run, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--json", str(file))
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--json", str(file), "--commit", "abc")
     assert outcome.code == 0, outcome.out + outcome.err
     line, summary = outcome.out.splitlines()
     assert line.startswith("RMSNormFwdOp llama-3.1-8b-decode-float16: ")
     assert line.endswith(" calls), by RMSNormPortableKernel")
     assert summary == "1 right, 0 wrong, 0 left out"
     report = json.loads(file.read_text())
-    assert report["environment"].keys() == {"device", "python", "tileops", "torch", "tilelang"}
+    jsonschema.validate(report, SCHEMA)
+    (environment,) = report["environments"]
+    assert (environment["torch"], environment["commit"]) == (torch.__version__, "abc")
     (row,) = report["rows"]
     assert (row["op"], row["state"], row["bytes"]) == ("RMSNormFwdOp", "right", 3 * 4096 * 2)
 
 
-def test_a_family_goes_in_order_of_size(tileops: Run) -> None:
+def test_ops_take_turns_smallest_rows_first(tileops: Run) -> None:
     rows = ("--rows", "llama-3.1-70b-decode", "llama-3.1-8b-decode", "--dtype", "float16")
-    outcome = tileops("bench", "--family", "norm", *rows)
+    outcome = tileops("bench", "--family", "norm", *rows, "--seconds", "0.01")
     assert outcome.code == 0, outcome.out + outcome.err
     lines = [line.partition(": ")[0] for line in outcome.out.splitlines()[:-1]]
     small = lines.index("RMSNormFwdOp llama-3.1-8b-decode-float16")
-    assert small < lines.index("RMSNormFwdOp llama-3.1-70b-decode-float16")
+    other = lines.index("FusedAddRMSNormFwdOp llama-3.1-8b-decode-float16")
+    assert other < small < lines.index("RMSNormFwdOp llama-3.1-70b-decode-float16")
 
 
 def test_a_used_up_budget_begins_no_row(tileops: Run, tmp_path: Path) -> None:
@@ -44,11 +54,163 @@ def test_a_used_up_budget_begins_no_row(tileops: Run, tmp_path: Path) -> None:
     outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--budget", "0", "--json", str(file))
     assert outcome.code == 1
     assert outcome.out.splitlines() == [
-        "0 right, 0 wrong, 1 left out",
-        "left out 1: the budget of 0 s is used up",
+        "0 right, 0 wrong, 0 left out",
+        "stopped: the budget of 0 s is used up",
     ]
-    (row,) = json.loads(file.read_text())["rows"]
-    assert row["state"] == "left out"
+    assert json.loads(file.read_text())["rows"] == []
+
+
+def test_without_ops_no_row_is_read_before_its_turn(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(spec: object) -> None:
+        raise AssertionError("a row was read")
+
+    monkeypatch.setattr(sweep, "cases_of", read)
+    with pytest.raises(AssertionError, match="a row was read"):
+        tileops("bench", "--budget", "9")
+    monkeypatch.setattr(session, "Sweep", lambda rows, *rest: sweep.Sweep((), *rest))
+    assert tileops("bench").code == 2, "no rows, none read"
+
+
+def test_a_run_goes_on_where_it_was_left(tileops: Run, tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    quick = ("bench", "RMSNormFwdOp", "--rows", "llama-3.1-8b-decode", "--seconds", "0.01")
+    arguments = (*quick, "--json", str(file), "--resume")
+    assert tileops(*arguments, "--dtype", "float16").out.startswith("RMSNormFwdOp llama-3.1-8b-")
+    outcome = tileops(*arguments)
+    assert outcome.code == 0
+    assert "-float16" not in outcome.out, "it is known"
+    assert outcome.out.splitlines()[1:] == ["1 right, 0 wrong, 0 left out", "1 known before"]
+    assert tileops(*arguments).out.splitlines()[-1] == "2 known before"
+    again = tileops(*arguments, "--against", "torch")
+    assert again.out.count("\n  torch: ") == 2, "with a comparison they are not known"
+    report = json.loads(file.read_text())
+    assert [row["case"].rpartition("-")[2] for row in report["rows"]] == ["float16", "bfloat16"]
+    assert {row["others"][0]["state"] for row in report["rows"]} == {"right"}
+
+
+def test_results_of_another_device_are_not_mixed(tileops: Run, tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    known = {"format": "tileops-bench", "version": 1, "environments": [{"device": "Abacus"}]}
+    file.write_text(json.dumps({**known, "rows": []}))
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--json", str(file), "--resume")
+    assert outcome.code == 2
+    assert "cannot be resumed: its rows are of Abacus, not of " in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON: "),
+        ("[]", "no results of tileops bench"),
+        ('{"format": "tileops-bench", "version": 2}', "of version 2, this tileops reads 1"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(
+    tileops: Run, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "found.json"
+    file.write_text(text)
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--check", str(file))
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_others_are_named_timed_and_judged(
+    tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toys.py").write_text(TOYS)
+    monkeypatch.setattr(baselines, "_libraries", {})
+    file = tmp_path / "found.json"
+    rows = ("RMSNormFwdOp", "AbsFwdOp", "--rows", "llama-3.1-8b-decode", "none-such")
+    outcome = tileops(
+        *("bench", *rows, "--dtype", "float16", "--seconds", "0.01", "--json", str(file)),
+        *("--against", "good,bad,lazy,idle", "--baselines", str(tmp_path)),
+    )
+    assert outcome.code == 0, outcome.out + outcome.err
+    _, good, bad, lazy, idle, _ = outcome.out.splitlines()
+    assert good.startswith("  good: ")
+    assert good.endswith(" times ours")
+    assert bad.startswith("  bad: wrong: RMSNormFwdOp(")
+    assert lazy == "  lazy: absent: not today"
+    assert idle == "  idle: absent: idle has nothing to compare with"
+    others = json.loads(file.read_text())["rows"][0]["others"]
+    assert [(other["name"], other["version"], other["timing"] is None) for other in others] == [
+        ("good", "1", False), ("bad", "1", True), ("lazy", "1", True), ("idle", "1", True),
+    ]  # fmt: skip
+
+
+TOYS = """
+import torch.nn.functional as F
+from tileops.bench.baselines import baseline, library
+
+for name in ("good", "bad", "lazy", "idle"):
+    library(name, lambda: "1")
+
+@baseline("good", "RMSNormFwdOp")
+def good(op, x, weight):
+    return F.rms_norm(x, op.normalized_shape, weight, 1e-6)
+
+@baseline("bad", "RMSNormFwdOp")
+def bad(op, x, weight):
+    return good(op, x, weight) + 1
+
+@baseline("lazy", "RMSNormFwdOp")
+def lazy(op, x, weight):
+    raise NotImplementedError("not today")
+"""
+
+
+def test_junit_has_a_case_per_row(
+    tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "found.xml"
+    quick = ("--seconds", "0.01", "--junit", str(file))
+    assert tileops("bench", "RMSNormFwdOp", *DECODE, *quick).code == 0
+    (case,) = ElementTree.parse(file).getroot()
+    assert case.get("classname") == "RMSNormFwdOp"
+    assert case.get("name") == "llama-3.1-8b-decode-float16"
+    monkeypatch.setattr(calls, "HEADROOM", 1 << 60)
+    assert tileops("bench", "RMSNormFwdOp", *DECODE, *quick).code == 1
+    assert ElementTree.parse(file).getroot().get("skipped") == "1"
+
+
+def test_a_fallen_ratio_fails(tileops: Run, tmp_path: Path) -> None:
+    file, baseline = tmp_path / "found.json", tmp_path / "before.json"
+    quick = ("RMSNormFwdOp", *DECODE, "--seconds", "0.05")
+    against = ("--against", "torch", "--json", str(baseline))
+    assert tileops("bench", *quick, *against).code == 0
+    same = tileops("bench", *quick, "--check", str(baseline), "--tolerance", "0.9")
+    assert same.code == 0, same.out
+    assert same.out.endswith(f"0 of 1 rows fell behind {baseline}\n")
+    report = json.loads(baseline.read_text())
+    report["rows"][0]["others"][0]["timing"]["median"] *= 1000
+    baseline.write_text(json.dumps(report))
+    worse = tileops("bench", *quick, "--check", str(baseline), "--junit", str(file))
+    assert worse.code == 1
+    assert "fell behind: RMSNormFwdOp llama-3.1-8b-decode-float16: " in worse.out
+    assert ElementTree.parse(file).getroot().get("failures") == "1"
+    report["rows"] = []
+    baseline.write_text(json.dumps(report))
+    nothing = tileops("bench", *quick, "--check", str(baseline))
+    assert nothing.code == 2
+    assert "no row was compared with the same library" in nothing.err
+
+
+def test_a_row_that_takes_too_long_is_left_out(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "rms_norm", lambda *args, **kw: time.sleep(5))
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--patience", "0.2")
+    assert outcome.code == 1
+    assert "left out: judging and timing it takes more than 0.2 s" in outcome.out
+
+
+def test_only_ops_with_a_tilelang_kernel(tileops: Run) -> None:
+    outcome = tileops("bench", "--tilelang", "--family", "fft")
+    assert outcome.code == 2
+    assert "none of these ops has a TileLang kernel" in outcome.err
 
 
 def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +226,17 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
     ("arguments", "message"),
     [
         (("NoSuchFwdOp",), "no op is called NoSuchFwdOp"),
+        (("--resume",), "--resume goes on with the file of --json, and there is none"),
+        (
+            ("RMSNormFwdOp", *DECODE, "--junit", "/no/such/folder/file", "--seconds", "0"),
+            "--junit /no/such/folder/file: No such file or directory",
+        ),
         (("--family", "none"), "no implemented op is of family none"),
         (("RMSNormFwdOp", "--rows", "none"), "no workload row is of these labels and dtype"),
         (("RMSNormFwdOp", *DECODE, "--device", "moon"), "device moon cannot be used"),
         (
             ("RMSNormFwdOp", *DECODE, "--json", "/no/such/folder/file"),
-            "--json /no/such/folder/file: No such file or directory",
+            "/no/such/folder/file: No such file or directory",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Workload rows on a CUDA device: judged there, timed by events."""
+"""Workload rows on a CUDA device: judged there, timed by events, beside another library."""
 
 from __future__ import annotations
 
@@ -8,27 +8,49 @@ from pathlib import Path
 import pytest
 import torch
 
-from tileops.bench.clock import LEAST, timed
+from tileops.bench.clock import LEAST, captured, host_timing, race
 from tileops.bench.profiles import profile_for
 from tileops.cli import main
 
 pytestmark = pytest.mark.gpu
+CUDA = torch.device("cuda")
+CYCLES = 10_000_000
 
 
 def test_rows_are_judged_and_timed_on_the_device(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    chosen = ("--rows", "llama-3.1-8b-prefill", "--dtype", "bfloat16")
-    assert main(("bench", "RMSNormFwdOp", *chosen, "--device", "cuda", "--json", str(file))) == 0
+    chosen = ("--rows", "llama-3.1-8b-prefill", "--dtype", "bfloat16", "--device", "cuda")
+    against = ("--against", "torch", "--graph", "--json", str(file))
+    assert main(("bench", "RMSNormFwdOp", *chosen, *against)) == 0
     (row,) = json.loads(file.read_text())["rows"]
     assert row["state"] == "right"
-    assert 0 < row["timing"]["low"] <= row["timing"]["median"] <= row["timing"]["high"]
+    for timing in (row["timing"], row["host"], row["graph"], row["others"][0]["graph"]):
+        assert 0 < timing["low"] <= timing["median"] <= timing["high"]
     if profile_for(torch.device("cuda", 0)) is not None:
         assert 0 < row["reading"]["efficiency"] < 1.1
         assert row["reading"]["limit"] == "memory"
 
 
 def test_events_time_the_device_not_the_host() -> None:
-    cycles = 10_000_000
-    found = timed(lambda: torch.cuda._sleep(cycles), torch.device("cuda"), 0.0)
+    found = race({"sleep": lambda turn: torch.cuda._sleep(CYCLES)}, CUDA, 0.0)["sleep"]
     assert found.calls == LEAST
-    assert found.median > cycles / 3e9
+    assert found.median > CYCLES / 3e9
+
+
+def test_the_host_is_not_busy_while_the_device_sleeps() -> None:
+    found = host_timing(lambda turn: torch.cuda._sleep(CYCLES), CUDA)
+    assert found is not None
+    assert found.median < CYCLES / 3e9
+
+
+def test_a_graph_replays_the_call_of_its_turn() -> None:
+    seen = torch.zeros(2, device="cuda")
+
+    def launch(turn: int) -> None:
+        seen[turn] += 1
+
+    replay = captured(launch, 2)
+    before = seen.clone()
+    for turn in (0, 1, 3):
+        replay(turn)
+    assert (seen - before).tolist() == [1.0, 2.0]

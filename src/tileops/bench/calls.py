@@ -6,9 +6,11 @@ The data are those of the workload, the rules of judging those of the generated 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +22,12 @@ from tileops._core.spec.model import OpSpec
 from tileops._core.spec.names import reference_name
 from tileops._core.workload.cases import Case, TensorForm
 from tileops._core.workload.tensors import make_arguments
+from tileops.bench.clock import Launch
 from tileops.testing.calling import assert_close, class_of, expected, parameters, tamed
 from tileops.testing.drawing import DrawnCall, DrawnTensor
+
+Function = Callable[..., Any]
+Outcome = tuple[Tensor | None, ...]
 
 HEADROOM = 8
 """A reference in float64 and its intermediate results take this many times the bytes of a row."""
@@ -34,28 +40,57 @@ class RowCall:
     Args:
         form: the call by shapes and dtypes.
         op: the op, constructed.
+        names: the inputs by name, in order.
         inputs: the tensors that are passed, by name.
         device: where they lie.
     """
 
     form: DrawnCall
     op: Op
+    names: tuple[str, ...]
     inputs: dict[str, Tensor]
     device: torch.device
 
-    def fault(self) -> str | None:
-        """What is wrong with the op's results; None where they are the reference's."""
-        wanted = expected(self.form, self.inputs, str(self.device))
-        given = {name: tensor.clone() for name, tensor in self.inputs.items()}
+    def wanted(self) -> Outcome:
+        """What the reference gives; what it makes of nothing lies where the inputs lie."""
+        with self.device:
+            return expected(self.form, self.inputs, str(self.device))
+
+    def fault(self, function: Function, wanted: Outcome) -> str | None:
+        """What is wrong with a function's results; None where they are the reference's.
+
+        Args:
+            function: takes the inputs in order.
+            wanted: what the reference gives.
+        """
+        given = self._copies()
+        returned = function(*self._ordered(given))
         try:
-            assert_close(self.form, given, self.op(**given), wanted)
+            with self.device:
+                assert_close(self.form, given, returned, wanted)
         except AssertionError as error:
             return str(error)
         return None
 
-    def launch(self) -> None:
-        """Call the op and drop what it returns."""
-        self.op(**self.inputs)
+    def launch(self, function: Function, count: int) -> Launch:
+        """Calls of a function on inputs in rotation; what it returns is dropped.
+
+        Args:
+            function: takes the inputs in order.
+            count: how many sets of inputs there are.
+        """
+        sets = [self._ordered(self._copies()) for _ in range(count)]
+        return lambda turn: function(*sets[turn % count])
+
+    def ours(self, *inputs: Tensor | None) -> Any:
+        """The op."""
+        return self.op(*inputs)
+
+    def _copies(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.inputs.items()}
+
+    def _ordered(self, given: dict[str, Tensor]) -> list[Tensor | None]:
+        return [given.get(name) for name in self.names]
 
 
 def row_call(spec: OpSpec, case: Case, device: torch.device) -> RowCall:
@@ -70,7 +105,8 @@ def row_call(spec: OpSpec, case: Case, device: torch.device) -> RowCall:
     made = make_arguments(spec, case, device).inputs
     given = {name: tensor for name, tensor in made.items() if tensor is not None}
     op = class_of(spec.name)(**parameters(form, str(device)))
-    return RowCall(form, op, tamed(form, given, str(device)), device)
+    names = tuple(spec.signature.inputs)
+    return RowCall(form, op, names, tamed(form, given, str(device)), device)
 
 
 def form_of(spec: OpSpec, case: Case) -> DrawnCall:

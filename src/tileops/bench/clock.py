@@ -1,14 +1,16 @@
-"""The time of single calls: events on a CUDA device whose L2 cache is cold, else the host's clock.
+"""The time of single calls, contestants in turns: events on a CUDA device, else the host's clock.
 
-Samples are seconds, one per call. Nothing here knows what is called.
+On CUDA each call meets a cold L2 cache. What is called is told its turn, by which it can rotate its
+inputs. Samples are seconds, one per call. Nothing here knows what is called.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
+from typing import Any
 
 import torch
 
@@ -16,8 +18,11 @@ FLUSH_BYTES = 1 << 29
 """Written before each call: more than any L2 cache, and longer than the host takes to launch."""
 LEAST, MOST = 3, 50
 """Calls that are timed, however slow or fast they are."""
+ROUNDS = 5
+"""How often contestants take turns, so that a device that slows down slows all of them."""
 
-Launch = Callable[[], None]
+Launch = Callable[[int], Any]
+"""Makes the call of a turn."""
 
 
 @dataclass(frozen=True)
@@ -36,39 +41,80 @@ def timing(samples: Sequence[float]) -> Timing:
     return Timing(median(samples), low, high, len(samples))
 
 
-def timed(launch: Launch, device: torch.device, seconds: float) -> Timing:
-    """Time calls for about so long, after one that warms up.
+def race(launches: Mapping[str, Launch], device: torch.device, seconds: float) -> dict[str, Timing]:
+    """Time the calls of contestants in turns, after one of each that warms up.
 
     Args:
-        launch: makes one call.
-        device: where it runs.
-        seconds: how long to go on; at least `LEAST` calls are made, at most `MOST`.
+        launches: make one call each, by the contestant's name.
+        device: where they run.
+        seconds: how long to go on with each; at least `LEAST` calls are made, at most `MOST`.
     """
-    measure = _events if device.type == "cuda" else _host
-    launch()
-    first = measure(launch, 1)[0]
-    count = max(LEAST, min(MOST, int(seconds / max(first, 1e-9))))
-    return timing(measure(launch, count))
+    sample = _events if device.type == "cuda" else _host
+    counts: dict[str, int] = {}
+    for name, launch in launches.items():
+        launch(0)
+        first = sample(launch, range(1))[0]
+        counts[name] = max(LEAST, min(MOST, int(seconds / max(first, 1e-9))))
+    samples: dict[str, list[float]] = {name: [] for name in launches}
+    for turn in range(ROUNDS):
+        for name, launch in launches.items():
+            ends = (counts[name] * part // ROUNDS for part in (turn, turn + 1))
+            samples[name] += sample(launch, range(*ends))
+    return {name: timing(found) for name, found in samples.items()}
 
 
-def _host(launch: Launch, count: int) -> list[float]:
+def host_timing(launch: Launch, device: torch.device) -> Timing | None:
+    """How long the host is busy with a call; None where the call ends on the host anyway."""
+    if device.type != "cuda":
+        return None
+    launch(0)
+    torch.cuda.synchronize(device)
+    found = timing(_host(launch, range(MOST)))
+    torch.cuda.synchronize(device)
+    return found
+
+
+def captured(launch: Launch, turns: int) -> Launch:
+    """The calls of so many turns as CUDA graphs, which are replayed without the host's part.
+
+    Args:
+        launch: makes a call that can be captured; what cannot raises.
+        turns: after how many turns the calls repeat.
+    """
+    graphs = [_graph(launch, turn) for turn in range(turns)]
+    return lambda turn: graphs[turn % turns].replay()
+
+
+def _graph(launch: Launch, turn: int) -> torch.cuda.CUDAGraph:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        launch(turn)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch(turn)
+    return graph
+
+
+def _host(launch: Launch, turns: Sequence[int]) -> list[float]:
     samples = []
-    for _ in range(count):
+    for turn in turns:
         start = time.perf_counter()
-        launch()
+        launch(turn)
         samples.append(time.perf_counter() - start)
     return samples
 
 
-def _events(launch: Launch, count: int) -> list[float]:
+def _events(launch: Launch, turns: Sequence[int]) -> list[float]:
     """Device time; the cache is emptied before each call."""
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     pairs = []
-    for _ in range(count):
+    for turn in turns:
         flush.zero_()
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        launch()
+        launch(turn)
         stop.record()
         pairs.append((start, stop))
     torch.cuda.synchronize()

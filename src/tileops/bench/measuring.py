@@ -1,8 +1,12 @@
-"""The record of one workload row: judged first, timed only where the numbers are right."""
+"""The record of one workload row: judged first, timed only where the numbers are right.
+
+What the op is compared with is judged by the same reference within the same tolerance, and timed
+in turns with it: a faster function that computes something else is no better.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,11 +15,63 @@ import torch
 from tileops import Op
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
-from tileops.bench.calls import RowCall, fits, has_reference, row_call
-from tileops.bench.clock import Timing, timed
+from tileops.bench.baselines import Rival
+from tileops.bench.calls import Function, Outcome, RowCall, bytes_of, fits, has_reference, row_call
+from tileops.bench.clock import Launch, Timing, captured, host_timing, race
+from tileops.bench.patience import OutOfPatience, patience
 from tileops.bench.profiles import Profile, Reading, profile_for
 
 RIGHT, WRONG, LEFT_OUT = "right", "wrong", "left out"
+ABSENT = "absent"
+"""The state of a comparison that its library does not make."""
+ROW_SECONDS = 1.0
+"""About how long each contestant of a row is timed."""
+SETS, SETS_BYTES = 3, 1 << 30
+"""Sets of inputs used in rotation, for rows up to so many bytes; above, no cache holds them."""
+OURS = ""
+"""The name of our own op among the contestants; no library has it."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How rows are timed.
+
+    Args:
+        against: what is compared with.
+        graphs: whether CUDA graphs of the calls are timed too.
+        seconds: about how long each contestant is timed.
+        patience: how long a row may take with all that belongs to it; without end where absent.
+    """
+
+    against: Sequence[Rival] = ()
+    graphs: bool = False
+    seconds: float = ROW_SECONDS
+    patience: float | None = None
+
+
+PLAINLY = Manner()
+"""The op alone."""
+
+
+@dataclass(frozen=True)
+class OtherRecord:
+    """What became of one comparison.
+
+    Args:
+        name: the library.
+        version: its version.
+        state: `right`, `wrong` or `absent`.
+        reason: why it is not right.
+        timing: what a call takes.
+        graph: what a replayed call takes.
+    """
+
+    name: str
+    version: str
+    state: str
+    reason: str | None = None
+    timing: Timing | None = None
+    graph: Timing | None = None
 
 
 @dataclass(frozen=True)
@@ -24,6 +80,7 @@ class RowRecord:
 
     Args:
         op: the op.
+        family: its family.
         case: the id of the case.
         device: where it ran.
         state: `right`, `wrong` or `left out`.
@@ -32,13 +89,18 @@ class RowRecord:
         tensors: dtype and shape of every tensor of the call, as text.
         flops: operations by the roofline; None where the spec has none.
         bytes: bytes moved by the roofline.
+        unit: the compute unit that prices the operations.
         target: the target that served the call.
         kernels: the classes of the kernels that ran.
-        timing: what a call takes.
+        timing: what a call takes; on CUDA by the device's clock.
+        host: how long the host is busy with a call; None where the call ends on the host.
+        graph: what a call takes when a CUDA graph replays it; None where that was not asked for.
         reading: the time beside the device's limits; None where they are not known.
+        others: what the op is compared with.
     """
 
     op: str
+    family: str
     case: str
     device: str
     state: str
@@ -47,67 +109,152 @@ class RowRecord:
     tensors: Mapping[str, str] | None = None
     flops: int | None = None
     bytes: int | None = None
+    unit: str | None = None
     target: str | None = None
     kernels: tuple[str, ...] = ()
     timing: Timing | None = None
+    host: Timing | None = None
+    graph: Timing | None = None
     reading: Reading | None = None
+    others: tuple[OtherRecord, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """The record as plain data."""
         return asdict(self)
 
 
-def measure(spec: OpSpec, case: Case, device: torch.device, seconds: float) -> RowRecord:
+def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> RowRecord:
     """Run a case, judge it and time it; what it raises makes it wrong.
 
     Args:
         spec: the spec of an implemented op.
         case: one of its cases.
         device: where to run.
-        seconds: about how long to time it.
+        manner: how to time it.
     """
     if not has_reference(spec):
-        return left_out(spec, case, device, "the op has no reference to judge it by")
+        return _unmeasured(spec, case, device, LEFT_OUT, "the op has no reference to judge it by")
     if not fits(case, device):
         reason = "the row and its reference need more memory than is free"
-        return left_out(spec, case, device, reason)
+        return _unmeasured(spec, case, device, LEFT_OUT, reason)
     try:
-        call = row_call(spec, case, device)
-        fault = call.fault()
-        if fault is None:
-            return _right(spec, case, call, timed(call.launch, device, seconds))
+        with patience(manner.patience):
+            call = row_call(spec, case, device)
+            wanted = call.wanted()
+            fault = call.fault(call.ours, wanted)
+            if fault is None:
+                return _Measurement(spec, case, call, manner).record(wanted)
+    except OutOfPatience:
+        reason = f"judging and timing it takes more than {manner.patience:g} s"
+        return _unmeasured(spec, case, device, LEFT_OUT, reason)
     except Exception as error:
         fault = f"{type(error).__name__}: {error}"
-    return RowRecord(spec.name, case.id, str(device), WRONG, fault)
+    return _unmeasured(spec, case, device, WRONG, fault)
 
 
-def left_out(spec: OpSpec, case: Case, device: torch.device, reason: str) -> RowRecord:
-    """The record of a case that did not run."""
-    return RowRecord(spec.name, case.id, str(device), LEFT_OUT, reason)
+def _unmeasured(
+    spec: OpSpec, case: Case, device: torch.device, state: str, reason: str
+) -> RowRecord:
+    return RowRecord(spec.name, str(spec.family), case.id, str(device), state, reason)
 
 
-def _right(spec: OpSpec, case: Case, call: RowCall, timing: Timing) -> RowRecord:
-    op, record = call.op, call.op.last_call
-    flops, moved = op.eval_roofline() if spec.roofline is not None else (None, None)
-    return RowRecord(
-        op=spec.name,
-        case=case.id,
-        device=str(call.device),
-        state=RIGHT,
-        bindings={name: str(value) for name, value in record.indices.items()},
-        tensors={name: f"{dtype}{list(shape)}" for name, (shape, dtype) in record.tensors.items()},
-        flops=flops,
-        bytes=moved,
-        target=str(op.serving_target),
-        kernels=tuple(sorted({type(kernel).__name__ for kernel in op.iter_kernels()})),
-        timing=timing,
-        reading=_reading(op, flops, moved, profile_for(call.device), timing),
-    )
+class _Measurement:
+    """The timing of a call that is right.
+
+    Args:
+        spec: the spec of the op.
+        case: the case.
+        call: its call.
+        manner: how to time it.
+    """
+
+    def __init__(self, spec: OpSpec, case: Case, call: RowCall, manner: Manner) -> None:
+        self._spec, self._case, self._call, self._manner = spec, case, call, manner
+        self._sets = SETS if SETS * bytes_of(case) <= SETS_BYTES else 1
+
+    def record(self, wanted: Outcome) -> RowRecord:
+        """Judge what is compared with, and time all."""
+        call, op = self._call, self._call.op
+        facts = self._facts(op)
+        others, functions = self._judged(wanted)
+        launches = {name: call.launch(each, self._sets) for name, each in functions.items()}
+        timings = race(launches, call.device, self._manner.seconds)
+        graphs = self._graphs(launches)
+        return RowRecord(
+            op=self._spec.name,
+            family=str(self._spec.family),
+            case=self._case.id,
+            device=str(call.device),
+            state=RIGHT,
+            timing=timings[OURS],
+            host=host_timing(launches[OURS], call.device),
+            graph=graphs.get(OURS),
+            reading=_reading(op, facts, profile_for(call.device), timings[OURS]),
+            others=tuple(
+                OtherRecord(*other, timings.get(other[0]), graphs.get(other[0])) for other in others
+            ),
+            **facts,
+        )
+
+    def _facts(self, op: Op) -> dict[str, Any]:
+        """What the call that was judged says of itself."""
+        record = op.last_call
+        flops, moved = op.eval_roofline() if self._spec.roofline is not None else (None, None)
+        return {
+            "bindings": {name: str(value) for name, value in record.indices.items()},
+            "tensors": {n: f"{dtype}{list(shape)}" for n, (shape, dtype) in record.tensors.items()},
+            "flops": flops,
+            "bytes": moved,
+            "unit": None if flops is None else op.roof_key(),
+            "target": str(op.serving_target),
+            "kernels": tuple(sorted({type(kernel).__name__ for kernel in op.iter_kernels()})),
+        }
+
+    def _judged(
+        self, wanted: Outcome
+    ) -> tuple[list[tuple[str, str, str, str | None]], dict[str, Function]]:
+        """Name, version, state and reason of each comparison, and the functions that are right."""
+        functions: dict[str, Function] = {OURS: self._call.ours}
+        others = []
+        for rival in self._manner.against:
+            function = rival.function(self._call.op)
+            verdict: tuple[str, str | None] = ABSENT, f"{rival.name} has nothing to compare with"
+            if function is not None:
+                verdict = self._verdict(function, wanted)
+                if verdict[0] == RIGHT:
+                    functions[rival.name] = function
+            others.append((rival.name, rival.version, *verdict))
+        return others, functions
+
+    def _verdict(self, function: Function, wanted: Outcome) -> tuple[str, str | None]:
+        try:
+            fault = self._call.fault(function, wanted)
+        except NotImplementedError as error:
+            return ABSENT, str(error)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+        return (RIGHT if fault is None else WRONG), fault
+
+    def _graphs(self, launches: Mapping[str, Launch]) -> dict[str, Timing]:
+        """The times of replayed calls, where they are wanted; what cannot be captured has none."""
+        device = self._call.device
+        if not self._manner.graphs or device.type != "cuda":
+            return {}
+        graphs = dict(self._captured(launches))
+        return race(graphs, device, self._manner.seconds)
+
+    def _captured(self, launches: Mapping[str, Launch]) -> Iterator[tuple[str, Launch]]:
+        for name, launch in launches.items():
+            try:
+                yield name, captured(launch, self._sets)
+            except RuntimeError:  # a call that waits for the device, say
+                torch.cuda.synchronize()
 
 
 def _reading(
-    op: Op, flops: int | None, moved: int | None, profile: Profile | None, timing: Timing
+    op: Op, facts: Mapping[str, Any], profile: Profile | None, timing: Timing
 ) -> Reading | None:
+    flops, moved = facts["flops"], facts["bytes"]
     if profile is None or flops is None or moved is None:
         return None
     return profile.reading(flops, moved, op.roof_key(), timing.median)

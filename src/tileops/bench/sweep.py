@@ -1,9 +1,15 @@
-"""Many rows in one go: which, in what order, and for how long."""
+"""Many rows in one go: which, in what order, and for how long.
+
+Every op has its smallest row measured before any has its second, so that a budget sees as many ops
+as it can. Rows of an op are read when its turn comes.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -11,10 +17,14 @@ from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops._core.workload.rows import cases_of
 from tileops.bench.calls import bytes_of
-from tileops.bench.measuring import RowRecord, left_out, measure
+from tileops.bench.measuring import PLAINLY, Manner, RowRecord, measure
 
-ROW_SECONDS = 1.0
-"""About how long one row is timed."""
+
+class RowCase(NamedTuple):
+    """A case to be measured, and its spec."""
+
+    spec: OpSpec
+    case: Case
 
 
 def chosen_cases(
@@ -38,19 +48,76 @@ def chosen_cases(
     ]
 
 
-def sweep(
-    rows: Iterable[tuple[OpSpec, Case]], device: torch.device, budget: float | None = None
-) -> Iterator[RowRecord]:
-    """Measure cases, those that move little first, until the time is used up.
+def case_count(spec: OpSpec, labels: Collection[str] | None = None) -> int:
+    """How many cases an op has, or its rows of these labels, as they are written."""
+    return sum(
+        len(row.dtype_cases) or 1
+        for row in spec.workloads
+        if row is not None and (labels is None or row.label in labels)
+    )
+
+
+def by_turns(specs: Sequence[OpSpec], chosen: Callable[[OpSpec], list[Case]]) -> Iterator[RowCase]:
+    """The cases of ops, those that move little first, one of each op at a time.
+
+    Args:
+        specs: the ops.
+        chosen: the cases of an op; called when its turn comes.
+    """
+    turns = deque((spec, _by_size(spec, chosen)) for spec in specs)
+    while turns:
+        spec, cases = turns.popleft()
+        case = next(cases, None)
+        if case is not None:
+            yield RowCase(spec, case)
+            turns.append((spec, cases))
+
+
+def _by_size(spec: OpSpec, chosen: Callable[[OpSpec], list[Case]]) -> Iterator[Case]:
+    yield from sorted(chosen(spec), key=bytes_of)
+
+
+class Sweep:
+    """Measures cases until the time is used up, or the device is lost.
 
     Args:
         rows: what to measure.
         device: where.
+        manner: how.
         budget: seconds after which no further case is begun; no end where absent.
     """
-    begun = time.monotonic()
-    for spec, case in sorted(rows, key=lambda row: bytes_of(row[1])):
-        if budget is not None and time.monotonic() - begun >= budget:
-            yield left_out(spec, case, device, f"the budget of {budget:g} s is used up")
-        else:
-            yield measure(spec, case, device, ROW_SECONDS)
+
+    def __init__(
+        self,
+        rows: Iterable[RowCase],
+        device: torch.device,
+        manner: Manner = PLAINLY,
+        budget: float | None = None,
+    ) -> None:
+        self._rows, self._device, self._manner, self._budget = rows, device, manner, budget
+        self.stopped: str | None = None
+        """Why rows are left that were not begun; None where none are."""
+
+    def __iter__(self) -> Iterator[RowRecord]:
+        begun = time.monotonic()
+        for spec, case in self._rows:
+            if self._budget is not None and time.monotonic() - begun >= self._budget:
+                self.stopped = f"the budget of {self._budget:g} s is used up"
+                return
+            yield measure(spec, case, self._device, self._manner)
+            if not self._settled():
+                return
+
+    def _settled(self) -> bool:
+        """Give memory back; whether the device still answers after the row."""
+        if any(rival.compiled for rival in self._manner.against):
+            torch.compiler.reset()
+        if self._device.type != "cuda":
+            return True
+        try:
+            torch.cuda.synchronize(self._device)
+            torch.cuda.empty_cache()
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            self.stopped = f"{self._device} no longer answers: {reason}"
+        return self.stopped is None

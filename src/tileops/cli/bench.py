@@ -1,34 +1,42 @@
 """Time workload rows of many ops: each is judged by its reference first, what is wrong not timed.
 
-Rows that move little come first. A time is the median of several calls with the ends of its
-middle half: on CUDA device time with a cold L2 cache, else the host's clock. Where the limits of
-the device are known, the fraction of them that the call reached is shown.
+Each op's smallest row comes first, then the second of each, so that a budget sees many ops. A time
+is the median of several calls with the ends of its middle half: on CUDA device time with a cold L2
+cache and inputs in rotation, else the host's clock. Where the limits of the device are known, the
+fraction of them that the call reached is shown.
 
-  tileops bench --family norm --device cuda --budget 60 --json norm.json
+--against NAME,... times other libraries in turns with the op, each judged by the same reference;
+torch-compile is the compiled form of what torch is. Their functions lie in benchmarks/baselines/.
+
+  tileops bench --family norm --device cuda --budget 60 --json norm.json --against torch,liger
+  tileops bench --family norm --device cuda --json norm.json --resume
+  tileops bench --check norm.json --device cuda
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
-from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
 from tileops.cli.output import UsageFault
+from tileops.cli.progress import progress
 from tileops.cli.run import limit_text, time_text
-from tileops.cli.specs import class_of, spec_named
+from tileops.cli.specs import class_of, spec_named, table_of
 
 if TYPE_CHECKING:
-    from tileops.bench.measuring import RowRecord
+    from tileops.bench.measuring import OtherRecord, RowRecord
+    from tileops.bench.ratios import Verdict
+    from tileops.bench.results import Results
+    from tileops.bench.session import Order, Session
 
 NAME = "bench"
-SUMMARY = "time workload rows that are right"
+SUMMARY = "time workload rows that are right, beside other libraries"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,98 +44,208 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "ops", nargs="*", metavar="OP", help="ops; all that are implemented if none"
     )
-    parser.add_argument("--family", help="only ops of this family")
-    parser.add_argument("--rows", nargs="+", metavar="LABEL", help="only rows of these labels")
-    parser.add_argument("--device", default="cpu", help="where to run: cpu (default) or cuda")
-    parser.add_argument("--dtype", help="only cases in which a tensor has this dtype")
-    parser.add_argument(
+    _add_choice(parser.add_argument_group("which rows"))
+    _add_manner(parser.add_argument_group("how they are timed"))
+    _add_keeping(parser.add_argument_group("what is kept"))
+
+
+def _add_choice(which: argparse._ArgumentGroup) -> None:
+    which.add_argument("--family", help="only ops of this family")
+    which.add_argument(
+        "--tilelang", action="store_true", help="only ops that have a TileLang kernel"
+    )
+    which.add_argument("--rows", nargs="+", metavar="LABEL", help="only rows of these labels")
+    which.add_argument("--dtype", help="only cases in which a tensor has this dtype")
+    which.add_argument(
         "--budget",
         type=float,
         metavar="SECONDS",
         help="begin no further row after this time, counted from the first",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the records to a file")
+    which.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        help="leave out a row whose judging and timing takes longer",
+    )
+
+
+def _add_manner(how: argparse._ArgumentGroup) -> None:
+    how.add_argument("--device", default="cpu", help="where to run: cpu (default) or cuda")
+    how.add_argument(
+        "--against",
+        type=lambda text: text.split(","),
+        metavar="NAME,...",
+        help="compare with these libraries; by default with those of the file of --check",
+    )
+    how.add_argument(
+        "--baselines", type=Path, metavar="FOLDER", help="where functions to compare with lie"
+    )
+    how.add_argument("--graph", action="store_true", help="time CUDA graphs of the calls too")
+    how.add_argument(
+        "--jobs", type=int, default=0, metavar="N", help="compile in N processes before timing"
+    )
+    how.add_argument(
+        "--seconds", type=float, metavar="SECONDS", help="how long each is timed; 1 by default"
+    )
+
+
+def _add_keeping(kept: argparse._ArgumentGroup) -> None:
+    kept.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
+    kept.add_argument("--junit", type=Path, metavar="FILE", help="write them as JUnit XML too")
+    kept.add_argument(
+        "--resume", action="store_true", help="keep the file's rows and measure the others"
+    )
+    kept.add_argument("--commit", help="the commit that is measured; by default git is asked")
+    kept.add_argument(
+        "--check",
+        type=Path,
+        metavar="BASELINE.json",
+        help="fail when an op fell behind what it is compared with since these results",
+    )
+    kept.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="SHARE",
+        help="the share by which --check lets a ratio fall; 0.1 by default",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line per row and a summary; 1 when one is wrong or none could be run."""
-    from tileops._core.devices import usable_device
+    """Print a line per row and a summary; 1 when one is wrong or fell behind, or none is right."""
     from tileops.bench.environment import environment
-    from tileops.bench.measuring import LEFT_OUT, RIGHT, WRONG
-    from tileops.bench.sweep import sweep
+    from tileops.bench.results import Keeper, Results, read_results
+    from tileops.bench.session import Session
 
-    device = usable_device(args.device)
-    chosen = _rows(_specs(args.ops, args.family), args.rows, args.dtype)
-    report: dict[str, Any] = {"environment": environment(device), "rows": []}
-    _write(args.json, report)
-    states: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    for record in sweep(chosen, device, args.budget):
-        states[record.state] += 1
-        report["rows"].append(record.data())
-        if record.state == LEFT_OUT:
-            reasons[str(record.reason)] += 1
-            continue
-        print(_line(record), flush=True)
-        _write(args.json, report)
-    _write(args.json, report)
-    print(", ".join(f"{states[state]} {state}" for state in (RIGHT, WRONG, LEFT_OUT)))
-    for reason, count in reasons.items():
-        print(f"left out {count}: {reason}")
-    return 1 if states[WRONG] or not states[RIGHT] else 0
+    if args.resume and args.json is None:
+        raise UsageFault("--resume goes on with the file of --json, and there is none")
+    baseline = read_results(args.check) if args.check else None
+    results = read_results(args.json) if args.resume and args.json.exists() else Results()
+    known = len(results.rows)
+    order = _order(args, baseline)
+    around = environment(order.device, args.commit)
+    session = Session(order, results, around, Keeper(args.json, results))
+    states = _measured(session)
+    if not results.rows and session.stopped is None:
+        raise UsageFault("no workload row is of these labels and dtype")
+    print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "left out")))
+    if known:
+        print(f"{known} known before")
+    if session.stopped:
+        print(f"stopped: {session.stopped}")
+    verdict = _checked(args, results, baseline)
+    if args.junit:
+        _write_junit(args.junit, results, verdict)
+    fell = verdict is not None and verdict.regressions
+    return 1 if states["wrong"] or fell or not (known or states["right"]) else 0
 
 
-def _specs(names: Sequence[str], family: str | None) -> list[OpSpec]:
+def _order(args: argparse.Namespace, baseline: Results | None) -> Order:
+    """What the arguments ask for."""
+    from tileops._core.devices import usable_device
+    from tileops.bench.measuring import ROW_SECONDS
+    from tileops.bench.session import Order
+
+    return Order(
+        specs=_specs(args.ops, args.family, tilelang=args.tilelang),
+        device=usable_device(args.device),
+        labels=args.rows,
+        dtype=args.dtype,
+        against=args.against or (_compared(baseline) if baseline else ()),
+        folder=args.baselines,
+        graphs=args.graph,
+        seconds=ROW_SECONDS if args.seconds is None else args.seconds,
+        jobs=args.jobs,
+        budget=args.budget,
+        patience=args.patience,
+    )
+
+
+def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[OpSpec]:
     """The ops that were asked for, at least one."""
     named = [spec_named(name) for name in names or sorted(registry.specs())]
-    found = [
-        spec
-        for spec in named
-        if family in (None, spec.family) and (names or spec.status == "implemented")
-    ]
+    if names:
+        for spec in named:
+            class_of(spec)
+    else:
+        named = [spec for spec in named if spec.status == "implemented"]
+    found = [spec for spec in named if family in {None, spec.family}]
     if not found:
         raise UsageFault(f"no implemented op is of family {family}")
-    for spec in found:
-        class_of(spec)
-    return found
-
-
-def _rows(
-    specs: Sequence[OpSpec], labels: Sequence[str] | None, dtype: str | None
-) -> list[tuple[OpSpec, Case]]:
-    """The cases that were asked for, at least one."""
-    found = [pair for spec in specs for pair in _rows_of(spec, labels, dtype)]
+    if tilelang:
+        found = [spec for spec in found if _has_program(spec)]
     if not found:
-        raise UsageFault("no workload row is of these labels and dtype")
+        raise UsageFault("none of these ops has a TileLang kernel")
     return found
 
 
-def _rows_of(
-    spec: OpSpec, labels: Sequence[str] | None, dtype: str | None
-) -> Iterator[tuple[OpSpec, Case]]:
-    from tileops.bench.sweep import chosen_cases
+def _has_program(spec: OpSpec) -> bool:
+    kernels = table_of(class_of(spec)).kernel_types.values()
+    return any(kernel.needs_tilelang for kernel in kernels)
 
+
+def _compared(baseline: Results) -> list[str]:
+    """What the rows of a file were compared with."""
+    return sorted({name for row in baseline.rows for name in row["against"]})
+
+
+def _measured(session: Session) -> Counter[str]:
+    """Measure, and tell of each row; how many came to which state."""
+    states: Counter[str] = Counter()
     try:
-        for case in chosen_cases(spec, labels, dtype):
-            yield spec, case
+        with progress(session.most) as bar:
+            for record in session.records():
+                states[record.state] += 1
+                bar.advance("\n".join(_lines(record)))
     except RowFault as fault:
-        raise UsageFault(f"{spec.name}: {fault}") from fault
+        raise UsageFault(str(fault)) from fault
+    return states
 
 
-def _line(record: RowRecord) -> str:
-    """A row that ran, for people."""
+def _lines(record: RowRecord) -> Iterator[str]:
+    """A row for people, and a line for each comparison."""
     name = f"{record.op} {record.case}"
     if record.timing is None:
-        return f"{name}: {record.state}: {record.reason}"
-    limit = limit_text(record.reading)
-    return f"{name}: {time_text(record.timing)}{limit}, by {', '.join(record.kernels)}"
-
-
-def _write(file: Path | None, report: dict[str, Any]) -> None:
-    """Keep what was found so far, so that an interrupted run has its records."""
-    if file is None:
+        yield f"{name}: {record.state}: {record.reason}"
         return
+    served = f", by {', '.join(record.kernels)}" if record.kernels else ""
+    busy = f"; the host {record.host.median * 1e6:,.1f} us" if record.host else ""
+    limit = limit_text(record.reading)
+    yield f"{name}: {time_text(record.timing)}{limit}{served}{busy}"
+    for other in record.others:
+        yield f"  {other.name}: {_other_text(other, record.timing.median)}"
+
+
+def _other_text(other: OtherRecord, ours: float) -> str:
+    if other.timing is None:
+        return f"{other.state}: {(other.reason or '').partition(chr(10))[0]}"
+    ratio = other.timing.median / ours
+    return f"{time_text(other.timing)}, {ratio:.2f} times ours"
+
+
+def _checked(
+    args: argparse.Namespace, results: Results, baseline: Results | None
+) -> Verdict | None:
+    """Say which ratios fell since the results of `--check`."""
+    from tileops.bench.ratios import TOLERANCE, regressions
+
+    if baseline is None:
+        return None
+    tolerance = TOLERANCE if args.tolerance is None else args.tolerance
+    verdict = regressions(results.rows, baseline.rows, tolerance)
+    if not verdict.judged:
+        raise UsageFault(f"--check {args.check}: no row was compared with the same library")
+    for fallen in verdict.regressions:
+        print(f"fell behind: {fallen}")
+    print(f"{len(verdict.regressions)} of {verdict.judged} rows fell behind {args.check}")
+    return verdict
+
+
+def _write_junit(path: Path, results: Results, verdict: Verdict | None) -> None:
+    from tileops.bench.junit import junit
+
+    failed = {(each.op, each.case): str(each) for each in verdict.regressions} if verdict else {}
     try:
-        file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        path.write_text(junit(results.rows, failed), encoding="utf-8")
     except OSError as error:
-        raise UsageFault(f"--json {file}: {error.strerror}") from error
+        raise UsageFault(f"--junit {path}: {error.strerror}") from error

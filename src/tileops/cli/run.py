@@ -40,12 +40,13 @@ def run(args: argparse.Namespace) -> int:
     """Print a record per case; 1 when one is wrong or none could be run."""
     from tileops._core.devices import usable_device
     from tileops.bench.measuring import RIGHT, WRONG
-    from tileops.bench.sweep import sweep
+    from tileops.bench.sweep import RowCase, Sweep
 
     spec = spec_named(args.op)
     device = usable_device(args.device)
     records = []
-    for record in sweep(((spec, case) for case in cases(spec, args.row, args.dtype)), device):
+    rows = [RowCase(spec, case) for case in cases(spec, args.row, args.dtype)]
+    for record in Sweep(rows, device):
         records.append(record)
         if not args.json:
             print("\n".join(_lines(record)), flush=True)

@@ -81,7 +81,7 @@ def long_rope(
     """Each frequency divided by its factor, cosines and sines scaled."""
     frequencies, amplitude = _plain(x, base), 1.0
     if rescale_factors is not None:
-        frequencies = frequencies / rescale_factors.double().cpu()
+        frequencies = frequencies / rescale_factors.double().to(frequencies.device)
     if max_position_embeddings > original_max_position_embeddings:
         longer = math.log(max_position_embeddings / original_max_position_embeddings)
         amplitude = math.sqrt(1 + longer / math.log(original_max_position_embeddings))

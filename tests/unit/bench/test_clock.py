@@ -1,4 +1,4 @@
-"""Medians with their spread, and how many calls are timed."""
+"""Medians with their spread, how many calls are timed, and in which order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from tileops.bench.clock import LEAST, MOST, timed, timing
+from tileops.bench.clock import LEAST, MOST, ROUNDS, host_timing, race, timing
 
 CPU = torch.device("cpu")
 
@@ -17,17 +17,30 @@ def test_the_spread_is_the_middle_half() -> None:
 
 
 def test_slow_calls_are_few() -> None:
-    calls: list[None] = []
+    turns: list[int] = []
 
-    def launch() -> None:
-        calls.append(None)
+    def launch(turn: int) -> None:
+        turns.append(turn)
         time.sleep(0.01)
 
-    found = timed(launch, CPU, 0.0)
+    found = race({"slow": launch}, CPU, 0.0)["slow"]
     assert found.calls == LEAST
-    assert len(calls) == LEAST + 2, "one warms up, one tells how many"
+    assert turns == [0, 0, *range(LEAST)], "one warms up, one tells how many"
     assert found.low >= 0.01
 
 
 def test_fast_calls_are_not_too_many() -> None:
-    assert timed(lambda: None, CPU, 1.0).calls == MOST
+    assert race({"fast": lambda turn: None}, CPU, 1.0)["fast"].calls == MOST
+
+
+def test_contestants_take_turns() -> None:
+    calls: list[str] = []
+    launches = {name: lambda turn, name=name: calls.append(name) for name in "ab"}
+    race(launches, CPU, 1.0)
+    timed = calls[4:]
+    share = MOST // ROUNDS
+    assert timed == [*"a" * share, *"b" * share] * ROUNDS
+
+
+def test_a_call_that_ends_on_the_host_has_no_time_beside_it() -> None:
+    assert host_timing(lambda turn: None, CPU) is None

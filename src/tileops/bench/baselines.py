@@ -1,0 +1,165 @@
+"""What ops are compared with: functions of other libraries, by library and op.
+
+The functions lie in a folder of modules, `benchmarks/baselines/` in a checkout, one per family.
+Loading a module registers what its decorators name. A function takes the op, for its parameters,
+and the inputs in the order of the spec, None for one that is not passed; it returns what the op
+returns. It raises `NotImplementedError` for what its library cannot do. Libraries are optional: one
+that is not installed has no version, and takes part in nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tileops
+from tileops.errors import TileOpsError
+
+COMPILED, PLAIN = "torch-compile", "torch"
+"""The compiler is no library of its own: it compiles the functions of `torch`."""
+
+Baseline = Callable[..., Any]
+
+
+class BaselineFault(TileOpsError, ValueError):
+    """Comparisons that were asked for and cannot be made."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library whose functions are compared with.
+
+    Args:
+        name: as it is asked for.
+        version: says its version, None where it is not installed.
+        devices: device types it runs on.
+        functions: by the op that each is compared with.
+    """
+
+    name: str
+    version: Callable[[], str | None]
+    devices: frozenset[str]
+    functions: dict[str, Baseline] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A library that can be compared with here.
+
+    Args:
+        name: the library's name.
+        version: the installed version.
+        functions: by op.
+        compiled: whether functions are compiled first.
+    """
+
+    name: str
+    version: str
+    functions: dict[str, Baseline]
+    compiled: bool = False
+
+    def function(self, op: Any) -> Callable[..., Any] | None:
+        """The function for an instance of an op, its parameters bound; None if there is none."""
+        found = self.functions.get(type(op).__name__)
+        if found is None:
+            return None
+
+        def bound(*inputs: Any) -> Any:
+            return found(op, *inputs)
+
+        return torch.compile(bound, dynamic=False) if self.compiled else bound
+
+
+_libraries: dict[str, Library] = {}
+_loaded: set[Path] = set()
+
+
+def library(
+    name: str, version: Callable[[], str | None], devices: Iterable[str] = ("cpu", "cuda")
+) -> None:
+    """Make a library known.
+
+    Args:
+        name: as it is asked for.
+        version: says its version, None where it is not installed.
+        devices: device types it runs on.
+    """
+    _libraries.setdefault(name, Library(name, version, frozenset(devices)))
+
+
+def baseline(name: str, *ops: str) -> Callable[[Baseline], Baseline]:
+    """Register a function of a library as the comparison of ops.
+
+    Args:
+        name: the library.
+        ops: names of the ops.
+    """
+
+    def register(function: Baseline) -> Baseline:
+        functions = _libraries[name].functions
+        functions.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+def default_folder() -> Path:
+    """Where a checkout keeps its comparisons."""
+    return Path(tileops.__file__).resolve().parents[2] / "benchmarks" / "baselines"
+
+
+def load(folder: Path) -> None:
+    """Load every module of a folder, those that name libraries first.
+
+    Raises:
+        BaselineFault: there is no such folder, or a module does not load.
+    """
+    if not folder.is_dir():
+        raise BaselineFault(f"comparisons are modules in a folder, and {folder} is none")
+    files = sorted(folder.glob("*.py"), key=lambda file: (file.stem != "libraries", file.name))
+    for file in (each.resolve() for each in files):
+        if file not in _loaded:
+            _load(file)
+            _loaded.add(file)
+
+
+def _load(file: Path) -> None:
+    spec = importlib.util.spec_from_file_location(f"tileops_baselines_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BaselineFault(f"{file}: {type(error).__name__}: {error}") from error
+
+
+def rivals(names: Iterable[str], device: torch.device) -> list[Rival]:
+    """Those of the named libraries that can be compared with.
+
+    Args:
+        names: libraries that were loaded, and `torch-compile`.
+        device: where the comparison runs.
+
+    Raises:
+        BaselineFault: a library is unknown, not installed, or not for the device.
+    """
+    return [_rival(name, device) for name in names]
+
+
+def _rival(name: str, device: torch.device) -> Rival:
+    found = _libraries.get(PLAIN if name == COMPILED else name)
+    if found is None:
+        known = ", ".join(sorted({*_libraries, COMPILED}))
+        raise BaselineFault(f"no comparison is called {name}; known: {known}")
+    version = found.version()
+    if version is None:
+        raise BaselineFault(f"{name} is not installed")
+    if device.type not in found.devices:
+        raise BaselineFault(f"{name} does not run on {device.type}")
+    return Rival(name, version, found.functions, name == COMPILED)

@@ -1,0 +1,93 @@
+"""How an op compares with the best of the others, and whether that has become worse.
+
+A ratio is the other's time over ours: above 1 the op is faster. Times depend on the device's day,
+ratios of times taken in turns much less; regressions are regressions of ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+TOLERANCE = 0.1
+"""The share by which a ratio may fall."""
+
+
+class Best(NamedTuple):
+    """The fastest of what a row is compared with: its name, and its time over the op's."""
+
+    name: str
+    ratio: float
+
+
+class Regression(NamedTuple):
+    """A row whose ratio fell: to what, from what, and against what."""
+
+    op: str
+    case: str
+    name: str
+    before: float
+    now: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} {self.case}: {self.now:.2f} times as fast as {self.name}, "
+            f"{self.before:.2f} before"
+        )
+
+
+class Verdict(NamedTuple):
+    """How many rows two results share and could be judged by, and which fell."""
+
+    judged: int
+    regressions: list[Regression]
+
+
+def best_other(row: Row, among: Collection[str] | None = None) -> Best | None:
+    """The fastest right comparison of a row, None where there is none.
+
+    Args:
+        row: a row of a results file.
+        among: only these; all where absent.
+    """
+    if not row["timing"]:
+        return None
+    ours = row["timing"]["median"]
+    found = [
+        Best(other["name"], other["timing"]["median"] / ours)
+        for other in row["others"]
+        if other["timing"] and (among is None or other["name"] in among)
+    ]
+    return min(found, key=lambda best: best.ratio, default=None)
+
+
+def regressions(
+    rows: Sequence[Row], baseline: Sequence[Row], tolerance: float = TOLERANCE
+) -> Verdict:
+    """Compare the ratios of two results, over the comparisons that both have.
+
+    Args:
+        rows: what was found now.
+        baseline: what was found before.
+        tolerance: the share by which a ratio may fall.
+    """
+    pairs = list(_pairs(rows, baseline))
+    fallen = [pair for pair in pairs if pair.now < pair.before * (1 - tolerance)]
+    return Verdict(len(pairs), fallen)
+
+
+def _pairs(rows: Sequence[Row], baseline: Sequence[Row]) -> Iterator[Regression]:
+    before = {(row["op"], row["case"]): row for row in baseline}
+    for row in rows:
+        key = row["op"], row["case"]
+        if key not in before:
+            continue
+        common = _right(row) & _right(before[key])
+        now, then = best_other(row, common), best_other(before[key], common)
+        if now is not None and then is not None:
+            yield Regression(*key, now.name, then.ratio, now.ratio)
+
+
+def _right(row: Row) -> set[str]:
+    return {other["name"] for other in row["others"] if other["timing"]}

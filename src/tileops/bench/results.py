@@ -1,0 +1,118 @@
+"""What a bench found, as a JSON file: its form, its versions, and where an interrupted run goes on.
+
+The form is `results.schema.json` beside this module. Rows refer to the environment they were
+measured in by its place in a list, so that a file that was filled in several runs says for each row
+what it depends on. A file is replaced as a whole: whoever reads it finds a whole one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tileops.bench.measuring import LEFT_OUT, RowRecord
+from tileops.errors import TileOpsError
+
+FORMAT, VERSION = "tileops-bench", 1
+PAUSE = 2.0
+"""Seconds between two writings of an unfinished file."""
+
+
+class ResultsFault(TileOpsError, ValueError):
+    """A file that holds no results, or results of another kind."""
+
+
+@dataclass
+class Results:
+    """Records of rows and the environments they were measured in, as plain data."""
+
+    environments: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, record: RowRecord, environment: Mapping[str, Any], against: list[str]) -> None:
+        """Take a record in; an older one of the same case goes.
+
+        Args:
+            record: the record.
+            environment: what it was measured in.
+            against: the comparisons that were asked for.
+        """
+        found = dict(environment)
+        if found not in self.environments:
+            self.environments.append(found)
+        place = self.environments.index(found)
+        row = {**record.data(), "against": against, "environment": place}
+        key = record.op, record.case
+        self.rows = [each for each in self.rows if (each["op"], each["case"]) != key] + [row]
+
+    def done(self, against: Collection[str]) -> set[tuple[str, str]]:
+        """Op and case of the rows that ran, with these comparisons at least."""
+        return {
+            (row["op"], row["case"])
+            for row in self.rows
+            if row["state"] != LEFT_OUT and set(against) <= set(row["against"])
+        }
+
+    def data(self) -> dict[str, Any]:
+        """The file's content."""
+        return {"format": FORMAT, "version": VERSION, **vars(self)}
+
+
+def read_results(path: Path) -> Results:
+    """The results that a file holds.
+
+    Raises:
+        ResultsFault: it cannot be read, or holds something else.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultsFault(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ResultsFault(f"{path}: not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ResultsFault(f"{path}: no results of tileops bench")
+    if data.get("version") != VERSION:
+        reason = f"of version {data.get('version')}, this tileops reads {VERSION}"
+        raise ResultsFault(f"{path}: {reason}")
+    return Results(data["environments"], data["rows"])
+
+
+class Keeper:
+    """Writes results while they grow, now and then and at the end.
+
+    Args:
+        path: the file; nothing is written where absent.
+        results: what grows.
+    """
+
+    def __init__(self, path: Path | None, results: Results) -> None:
+        self._path, self._results = path, results
+        self._written = 0.0
+
+    def grown(self) -> None:
+        """Write if the last time is some time ago."""
+        if time.monotonic() - self._written >= PAUSE:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file.
+
+        Raises:
+            ResultsFault: it cannot be written.
+        """
+        if self._path is None:
+            return
+        text = json.dumps(self._results.data(), indent=1)
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            beside.write_text(text + "\n", encoding="utf-8")
+            beside.replace(self._path)
+        except OSError as error:
+            raise ResultsFault(f"{self._path}: {error.strerror}") from error
+        self._written = time.monotonic()

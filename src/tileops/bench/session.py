@@ -1,0 +1,110 @@
+"""One run of the bench: the rows that are left, measured as was asked, taken into the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tileops._core.spec.model import OpSpec
+from tileops._core.workload.cases import Case
+from tileops.bench.baselines import default_folder, load, rivals
+from tileops.bench.measuring import ROW_SECONDS, Manner, RowRecord
+from tileops.bench.results import Keeper, Results, ResultsFault
+from tileops.bench.sweep import Sweep, by_turns, case_count, chosen_cases
+from tileops.bench.warming import warmed
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for.
+
+    Args:
+        specs: the ops.
+        device: where.
+        labels: labels of rows, or ids of cases; every row where absent.
+        dtype: a dtype that some tensor of a case has.
+        against: names of the libraries to compare with.
+        folder: where their functions lie; those of the checkout where absent.
+        graphs: whether CUDA graphs of the calls are timed too.
+        seconds: about how long each contestant of a row is timed.
+        jobs: how many processes compile before the timing; none where 0.
+        budget: seconds after which no further row is begun; no end where absent.
+        patience: how long a row may take with all that belongs to it; without end where absent.
+    """
+
+    specs: Sequence[OpSpec]
+    device: torch.device
+    labels: Sequence[str] | None = None
+    dtype: str | None = None
+    against: Sequence[str] = ()
+    folder: Path | None = None
+    graphs: bool = False
+    seconds: float = ROW_SECONDS
+    jobs: int = 0
+    budget: float | None = None
+    patience: float | None = None
+
+
+class Session:
+    """Measures what the results do not have yet.
+
+    Args:
+        order: what was asked for.
+        results: what is known; records are taken in here.
+        environment: what the records depend on.
+        keeper: writes the results as they grow.
+
+    Raises:
+        BaselineFault: a comparison that was asked for cannot be made.
+        ResultsFault: the results are of another device.
+    """
+
+    def __init__(
+        self, order: Order, results: Results, environment: Mapping[str, Any], keeper: Keeper
+    ) -> None:
+        self._order, self._results, self._keeper = order, results, keeper
+        self._environment = environment
+        for known in results.environments:
+            if known["device"] != environment["device"]:
+                reason = f"its rows are of {known['device']}, not of {environment['device']}"
+                raise ResultsFault(f"these results cannot be resumed: {reason}")
+        self._done = results.done(order.against)
+        folder = order.folder or default_folder()
+        if order.against:
+            load(folder)
+        rows = by_turns(order.specs, self._left)
+        if order.jobs:
+            rows = warmed(rows, order.device, order.against, folder, order.jobs)
+        against = rivals(order.against, order.device)
+        manner = Manner(against, order.graphs, order.seconds, order.patience)
+        self._sweep = Sweep(rows, order.device, manner, order.budget)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why rows are left that were not begun; None where none are."""
+        return self._sweep.stopped
+
+    @property
+    def most(self) -> int:
+        """A number of cases that are not exceeded, found without reading rows."""
+        labels = self._order.labels
+        return sum(case_count(spec, labels) for spec in self._order.specs)
+
+    def records(self) -> Iterator[RowRecord]:
+        """Measure row after row."""
+        self._keeper.write()
+        try:
+            for record in self._sweep:
+                self._results.add(record, self._environment, list(self._order.against))
+                self._keeper.grown()
+                yield record
+        finally:
+            self._keeper.write()
+
+    def _left(self, spec: OpSpec) -> list[Case]:
+        chosen = chosen_cases(spec, self._order.labels, self._order.dtype)
+        return [case for case in chosen if (spec.name, case.id) not in self._done]

@@ -1,0 +1,77 @@
+"""Compiling what rows need, several at once in processes of their own, before they are timed.
+
+The processes fill the caches on disk that the compilers keep, `TILELANG_CACHE_DIR` and
+`TORCHINDUCTOR_CACHE_DIR`; while rows are timed they are idle. What fails here fails again where the
+row is measured, and is said there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from tileops._core.spec.registry import lookup
+from tileops.bench.calls import bytes_of, row_call
+from tileops.bench.sweep import RowCase, chosen_cases
+
+LARGEST = 1 << 30
+"""Bytes of a row above which no process of its own makes its data."""
+ROWS_PER_JOB = 4
+"""Rows that a process compiles before the timing of all begins."""
+
+
+def warmed(
+    rows: Iterable[RowCase],
+    device: torch.device,
+    against: Sequence[str],
+    folder: Path,
+    jobs: int,
+) -> Iterator[RowCase]:
+    """The rows, each after what it needs was compiled.
+
+    Args:
+        rows: what will be measured.
+        device: where.
+        against: names of the libraries that are compared with.
+        folder: where their functions lie.
+        jobs: how many processes compile.
+    """
+    waiting = iter(rows)
+    while chunk := list(islice(waiting, jobs * ROWS_PER_JOB)):
+        small = [row for row in chunk if bytes_of(row.case) <= LARGEST]
+        tasks = [(row.spec.name, row.case.id, str(device), tuple(against), folder) for row in small]
+        context = multiprocessing.get_context("spawn")
+        # A process that crashes takes its pool with it, and nothing else.
+        with suppress(BrokenProcessPool), ProcessPoolExecutor(jobs, context) as pool:
+            list(pool.map(_compile, tasks))
+        yield from chunk
+
+
+def _compile(task: tuple[str, str, str, tuple[str, ...], Path]) -> None:
+    """Call an op and what it is compared with once."""
+    from tileops.bench.baselines import load, rivals
+
+    op, case_id, device_name, against, folder = task
+    device, spec = torch.device(device_name), lookup(op)
+    assert spec is not None
+    with suppress(Exception):
+        (case,) = chosen_cases(spec, [case_id])
+        call = row_call(spec, case, device)
+        call.launch(call.ours, 1)(0)
+        if against:
+            load(folder)
+        for rival in rivals(against, device):
+            function = rival.function(call.op) if rival.compiled else None
+            if function is not None:
+                with suppress(Exception):
+                    call.launch(function, 1)(0)
+    torch.compiler.reset()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

@@ -1,0 +1,80 @@
+"""Comparison implementations compute what they are compared with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tileops.bench import baselines
+from tileops.bench.baselines import BaselineFault, default_folder, load, rivals
+from tileops.testing.calling import assert_close, construct, expected, inputs, spec_of
+from tileops.testing.drawing import drawn
+from tileops.testing.shrinking import shrunk_rows
+
+CPU = torch.device("cpu")
+load(default_folder())
+TORCH = rivals(["torch"], CPU)[0]
+CALLS = 4
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+@pytest.mark.parametrize("op", sorted(TORCH.functions))
+def test_torch_gives_what_the_reference_gives(op: str) -> None:
+    tried = 0
+    rows = [call for call in shrunk_rows(op).values() if call is not None]
+    for call in (*rows, *drawn(op)):
+        given = inputs(call)
+        wanted = expected(call, given)
+        function = TORCH.function(construct(call))
+        assert function is not None
+        ordered = [given.get(name) for name in spec_of(op).signature.inputs]
+        try:
+            returned = function(*ordered)
+        except NotImplementedError:
+            continue
+        assert_close(call, given, returned, wanted)
+        tried += 1
+        if tried == CALLS:
+            break
+    assert tried
+
+
+def test_a_library_is_named_with_its_version() -> None:
+    assert TORCH.version == torch.__version__
+    assert rivals(["torch-compile"], CPU)[0].compiled
+
+
+def test_an_op_without_a_comparison_has_none() -> None:
+    call = drawn("DropoutFwdOp")[0]
+    assert TORCH.function(construct(call)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("flash", "no comparison is called flash; known: cublas, cudnn, "),
+        ("nowhere", "nowhere is not installed"),
+        ("elsewhere", "elsewhere does not run on cpu"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_is_refused(
+    name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baselines, "_libraries", dict(baselines._libraries))
+    baselines.library("nowhere", lambda: None)
+    baselines.library("elsewhere", lambda: "1", ["cuda"])
+    with pytest.raises(BaselineFault, match=message):
+        rivals([name], CPU)
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BaselineFault, match="modules in a folder, and .* is none"):
+        load(tmp_path / "none")
+
+
+def test_a_module_that_does_not_load_is_named(tmp_path: Path) -> None:
+    (tmp_path / "norm.py").write_text("raise KeyError('of its own')\n")
+    with pytest.raises(BaselineFault, match="norm.py: KeyError: 'of its own'"):
+        load(tmp_path)

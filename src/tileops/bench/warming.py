@@ -23,7 +23,7 @@ from tileops.bench.sweep import RowCase, chosen_cases
 
 LARGEST = 1 << 30
 """Bytes of a row above which no process of its own makes its data."""
-ROWS_PER_JOB = 4
+ROWS_PER_JOB = 8
 """Rows that a process compiles before the timing of all begins."""
 
 
@@ -44,14 +44,25 @@ def warmed(
         jobs: how many processes compile.
     """
     waiting = iter(rows)
-    while chunk := list(islice(waiting, jobs * ROWS_PER_JOB)):
-        small = [row for row in chunk if bytes_of(row.case) <= LARGEST]
-        tasks = [(row.spec.name, row.case.id, str(device), tuple(against), folder) for row in small]
-        context = multiprocessing.get_context("spawn")
-        # A process that crashes takes its pool with it, and nothing else.
-        with suppress(BrokenProcessPool), ProcessPoolExecutor(jobs, context) as pool:
-            list(pool.map(_compile, tasks))
-        yield from chunk
+    pool = _pool(jobs)
+    try:
+        while chunk := list(islice(waiting, jobs * ROWS_PER_JOB)):
+            tasks = [
+                (row.spec.name, row.case.id, str(device), tuple(against), folder)
+                for row in chunk
+                if bytes_of(row.case) <= LARGEST
+            ]
+            try:
+                list(pool.map(_compile, tasks))
+            except BrokenProcessPool:  # one that crashed takes the others with it
+                pool = _pool(jobs)
+            yield from chunk
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
 
 
 def _compile(task: tuple[str, str, str, tuple[str, ...], Path]) -> None:

@@ -24,7 +24,15 @@ from tileops.gemm.programs import (
     build_gemv,
 )
 from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
-from tileops.reduction.programs import Rows, Spread, build_row_spread
+from tileops.reduction.programs import (
+    Columns,
+    Rows,
+    build_column_fold_in_parts,
+    build_row_and_column_fold,
+    build_row_fold,
+    build_softmax_split,
+    fold_of,
+)
 
 HEADERS = Path(tilelang.__file__).parent
 COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v",
@@ -69,8 +77,27 @@ PROGRAMS = {
     "streamed": lambda: build_norm_streaming(
         Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=512, unroll=4
     ),
-    "spread": lambda: build_row_spread(
-        Spread(True, 1.0, True, "float32"), Rows("bfloat16", 8, True, 128, 1, 4)
+    "spread": lambda: build_row_fold(
+        fold_of("var_mean"), Rows("bfloat16", 8, True, 128, 1, 4), "float32"
+    ),
+    "columns": lambda: build_column_fold_in_parts(
+        fold_of("logsumexp"), Columns("bfloat16", 8, 32, 8, 4), "bfloat16"
+    ),
+    "columns of bytes": lambda: build_column_fold_in_parts(
+        fold_of("any"), Columns("bool", 16, 32, 8, 4), "bool"
+    ),
+    "spread of columns": lambda: build_column_fold_in_parts(
+        fold_of("var_mean"), Columns("bfloat16", 8, 32, 8, 4), "bfloat16"
+    ),
+    "columns of rows": lambda: build_row_and_column_fold(
+        fold_of("var_mean"),
+        Rows("float16", 8, True, 512, 1, 4),
+        Columns("float32", 1, 32, 8, 4),
+        "float16",
+        sliced=True,
+    ),
+    "shared softmax": lambda: build_softmax_split(
+        "bfloat16", "bfloat16", log=False, vector=8, threads=256, unroll=2
     ),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),

@@ -11,17 +11,26 @@ from tileops.elementwise.kernels.layout import Layout, arrange
 from tileops.elementwise.kernels.pointwise import GatedCall
 from tileops.norm import LayerNormFwdOp
 from tileops.norm.kernels import LayerNormCall, LayerNormOnChipKernel
-from tileops.reduction import CumsumFwdOp, SoftmaxFwdOp, SumFwdOp, VarFwdOp
+from tileops.reduction import CumsumFwdOp, SoftmaxFwdOp, SumFwdOp, VarFwdOp, VarMeanFwdOp
 from tileops.reduction.kernels import (
+    ColumnReductionKernel,
     ReductionCall,
     RowReductionKernel,
     RowScanKernel,
     ScanCall,
     SoftmaxCall,
     SoftmaxOnChipKernel,
+    SoftmaxSplitKernel,
     SoftmaxStreamingKernel,
 )
-from tileops.reduction.kernels.layout import RowLayout, row_layout
+from tileops.reduction.kernels.layout import (
+    ColumnLayout,
+    Geometry,
+    RowLayout,
+    geometry,
+    reduction_layout,
+)
+from tileops.reduction.kernels.softmax import are_few
 from tileops.rope import RoPEFwdOp
 from tileops.rope.kernels import Access, RotaryCall, RotaryTileKernel, access_to
 
@@ -133,7 +142,7 @@ ROWS = RowLayout(8, False, 128, False)
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (reduction(ROWS, "var"), "does not compute var"),
+        (reduction(ROWS, "var_mean"), "does not compute var_mean"),
         (reduction(None), "reduces innermost axes of known, positive length"),
         (reduction(ROWS, dtype=torch.complex64), "reduces no complex numbers"),
         (
@@ -146,22 +155,77 @@ def test_reductions_that_are_refused_say_why(call: ReductionCall, reason: str) -
     assert RowReductionKernel.refusal(call) == reason
 
 
+COLUMNS = ColumnLayout(8, 32, False)
+
+
+def test_columns_are_for_other_axes() -> None:
+    reason = "reduces axes outside kept ones, of known, positive length"
+    assert ColumnReductionKernel.refusal(reduction(ROWS)) == reason
+    assert ColumnReductionKernel.refusal(reduction(COLUMNS, "var_mean")) == (
+        "does not compute var_mean"
+    )
+    for op, function in ((SumFwdOp(dim=0), "sum"), (VarFwdOp(dim=0), "var")):
+        assert op.key_for("reduction", reduction(COLUMNS, function)) == "columns"
+    call = reduction(COLUMNS, "var_mean")
+    assert VarMeanFwdOp(dim=0).key_for("var_mean", call) == "columns"
+
+
 def test_rows_are_reduced_by_as_many_threads_as_they_need() -> None:
     assert SumFwdOp(dim=-1).key_for("reduction", reduction(ROWS)) == "rows"
     assert VarFwdOp(dim=-1).key_for("reduction", reduction(ROWS, "var")) == "rows"
     x = torch.empty(2048, 4096, dtype=BF16)
-    assert row_layout(x, (1,)) == RowLayout(8, False, 128, False)
-    assert row_layout(x[:, :4095], (1,)) == RowLayout(8, True, 128, False)
-    assert row_layout(x[:, :64], (1,)) == RowLayout(8, False, 32, False)
-    assert row_layout(x.view(256, -1), (1,)) == RowLayout(8, False, 1024, False)
-    assert row_layout(x, (0, 1)) == RowLayout(8, False, 256, True)
-    assert row_layout(x.view(2048, 1, 4096), (1, 2)) == row_layout(x, (1,))
-    assert row_layout(x, (0,)) is None
-    assert row_layout(x[:, :0], (1,)) is None
+    rows = reduction_layout(x, (1,))
+    assert rows == RowLayout(8, False, 128, False)
+    assert reduction_layout(x[:, :4095], (1,)) == RowLayout(8, True, 128, False)
+    assert reduction_layout(x[:, :64], (1,)) == RowLayout(8, False, 32, False)
+    assert reduction_layout(x.view(256, -1), (1,)) == RowLayout(8, False, 1024, False)
+    assert reduction_layout(x, (0, 1)) == RowLayout(8, False, 256, True)
+    assert reduction_layout(x.view(2048, 1, 4096), (1, 2)) == rows
+    assert reduction_layout(x[:, :0], (1,)) is None
+    assert reduction_layout(x[:0], (1,)) is None
 
 
-def softmax(n, dtype=BF16, out_dtype=None):
-    return SoftmaxCall(2, 1, dtype, out_dtype or dtype, False, n, **HOPPER)
+def test_columns_are_reduced_by_as_many_threads_as_they_need() -> None:
+    x = torch.empty(64, 32, 48, dtype=BF16)
+    assert reduction_layout(x, (0,)) == ColumnLayout(8, 32, False)
+    assert reduction_layout(x[:, :, :33], (1,)) == ColumnLayout(1, 32, False)
+    assert reduction_layout(x[:, :, :24], (1,)) == ColumnLayout(8, 8, False)
+    assert reduction_layout(x[:, :, :8].reshape(-1, 8), (0,)) == ColumnLayout(8, 1, False)
+    assert reduction_layout(x.view(-1, 32), (0,)) == ColumnLayout(8, 8, True)
+    rows = RowLayout(8, False, 32, False)
+    assert reduction_layout(x, (0, 2)) == ColumnLayout(1, 32, False, rows)
+    assert reduction_layout(x.view(2, 32, 32, 48), (1, 3)) == ColumnLayout(1, 32, False, rows)
+    assert reduction_layout(x.view(2, 32, 32, 48), (0, 2)) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "found"),
+    [
+        ((4, 6), (1,), (1, 1, 4, 6)),
+        ((4, 6), (0,), (1, 4, 6, 1)),
+        ((4, 6), (0, 1), (1, 1, 1, 24)),
+        ((4, 5, 6), (0, 2), (1, 4, 5, 6)),
+        ((2, 3, 4, 5), (1, 3), (2, 3, 4, 5)),
+        ((2, 3, 4, 5, 6), (1, 2), (2, 12, 30, 1)),
+        ((1, 4, 1, 5), (1,), (1, 4, 5, 1)),
+        ((), (), (1, 1, 1, 1)),
+        ((4, 6), (), (1, 1, 24, 1)),
+        ((2, 3, 4, 5), (0, 2), None),
+    ],
+)
+def test_axes_are_merged_into_matrices_of_rows(shape, axes, found) -> None:
+    assert geometry(shape, axes) == (found and Geometry(*found))
+
+
+def test_500_extents_make_three_builds_at_most() -> None:
+    x = torch.empty(500, 64, 48, dtype=BF16)
+    for axes in ((2,), (0,), (1,), (0, 2), (0, 1, 2)):
+        layouts = {reduction_layout(x[:rows], axes) for rows in range(1, 501)}
+        assert len(layouts) <= 3, axes
+
+
+def softmax(n, dtype=BF16, out_dtype=None, few=False):
+    return SoftmaxCall(2, 1, dtype, out_dtype or dtype, False, n, few, **HOPPER)
 
 
 def test_softmax_is_chosen_by_the_length_of_rows() -> None:
@@ -172,6 +236,13 @@ def test_softmax_is_chosen_by_the_length_of_rows() -> None:
     assert SoftmaxOnChipKernel.refusal(softmax(longest + 1)) == (
         f"holds rows of at most {longest} elements in registers, not {longest + 1}"
     )
+    assert op.key_for("softmax", softmax(longest + 1, few=True)) == "split"
+    assert SoftmaxSplitKernel.refusal(softmax(longest + 1)) == (
+        "shares rows among blocks only where they are few and long"
+    )
+    assert are_few(64, longest + 1)
+    assert not are_few(65, longest + 1)
+    assert not are_few(1, longest)
     for call, reason in (
         (softmax(None), "normalises along an innermost axis of known, positive length"),
         (softmax(64, F32, F16), "does not round torch.float32 to torch.float16 first"),

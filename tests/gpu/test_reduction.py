@@ -52,7 +52,49 @@ def test_rows_are_reduced(draw, name, dtype):
     for rows, n in ((1, 2), (3, 7), (257, 64), (33, 1000), (5, 4097), (2048, 4096), (2, 300001)):
         check(op, draw(rows, n, dtype=dtype))
     served = {kernel.__name__ for kernel, _ in op.built_entries(*op.interfaces)}
-    assert served <= {"RowReductionKernel", "RowSpreadKernel", "RowVarMeanKernel"}
+    assert served <= {"RowReductionKernel", "RowVarMeanKernel"}
+
+
+COLUMNS = (
+    ((37, 520), 0), ((300, 8), 0), ((70, 33), 0), ((3, 77, 12), 1), ((100, 5), 0), ((1, 9), 0),
+    ((8192, 4096), 0), ((300001, 3), 0), ((2, 6000, 40), 1),
+)  # fmt: skip
+OF_ROWS = (((4, 128, 4096), (0, 2)), ((2, 3, 5, 37), (1, 3)), ((5000, 5, 12), (0, 2)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPS)
+def test_columns_are_reduced(draw, name, dtype):
+    served = set()
+    shapes = COLUMNS if name.startswith("Arg") else COLUMNS + OF_ROWS
+    for shape, dim in shapes:
+        op = getattr(reduction, f"{name}FwdOp")(dim=dim, **OPS[name])
+        check(op, draw(*shape, dtype=dtype))
+        served |= {kernel.__name__ for kernel, _ in op.built_entries(*op.interfaces)}
+    # A matrix of one row has nothing to reduce but rows of one element.
+    assert served <= {"ColumnReductionKernel", "ColumnVarMeanKernel", "RowReductionKernel",
+                      "RowVarMeanKernel"}  # fmt: skip
+    assert any(name.startswith("Column") for name in served)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["Any", "All", "CountNonzero"])
+def test_truths_of_columns(draw, name, dtype):
+    op = getattr(reduction, f"{name}FwdOp")(dim=0)
+    for shape in ((33, 1100), (5000, 7)):
+        x = (draw(*shape) > (3.0 if name == "Any" else -3.0)).to(dtype)
+        assert torch.equal(op(x), exact(op, x))
+
+
+def test_special_values_in_columns(draw):
+    x = draw(900, 40)
+    x[17, 0] = torch.nan
+    x[:, 1] = -torch.inf
+    x[5, 2] = torch.inf
+    x[[9, 400], 3] = 50.0
+    x[:, 4] = 0.0
+    for name in ("Amax", "Amin", "Argmax", "Sum", "LogSumExp", "Var"):
+        check(getattr(reduction, f"{name}FwdOp")(dim=0), x)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -130,13 +172,18 @@ def test_softmax(draw, serving, dtype, log):
         (64, 1 << 14),
         (4, 102400),
         (3, 50001),
+        (70, 20000),
     )
     for rows, n in sizes:
         x = draw(rows, n, dtype=dtype, scale=3.0)
         torch.testing.assert_close(
             op(x).double(), function(x.double(), -1), rtol=TOLERANCE[dtype]["rtol"], atol=1e-4
         )
-    assert serving(op, "softmax") == {"SoftmaxOnChipKernel", "SoftmaxStreamingKernel"}
+    assert serving(op, "softmax") == {
+        "SoftmaxOnChipKernel",
+        "SoftmaxSplitKernel",
+        "SoftmaxStreamingKernel",
+    }
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -161,7 +208,11 @@ def test_500_row_counts_make_three_entries_at_most(draw, programs):
         for rows in range(1, 501):
             assert torch.equal(op(x[:rows]), whole[:rows])
         assert len(op.built_entries(*op.interfaces)) <= 3
-    assert len(programs) <= 6
+    columns = reduction.AmaxFwdOp(dim=0)
+    for rows in range(1, 501):
+        assert torch.equal(columns(x[:rows]), x[:rows].amax(0))
+    assert len(columns.built_entries(*columns.interfaces)) <= 3
+    assert len(programs) <= 9
 
 
 def test_more_than_31_bits_of_elements():
@@ -173,3 +224,6 @@ def test_more_than_31_bits_of_elements():
     assert (y[:-1] == n).all()
     assert y[-1] == n + 8
     assert reduction.ArgmaxFwdOp(dim=-1)(x)[-1] == n - 1
+    columns = reduction.SumFwdOp(dim=0, dtype=torch.float32)(x)
+    assert (columns[:-1] == rows).all()
+    assert columns[-1] == rows + 8

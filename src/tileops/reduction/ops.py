@@ -14,12 +14,13 @@ from torch import Tensor
 
 from tileops._core.op import Op
 from tileops.reduction.kernels import (
+    ColumnReductionKernel,
+    ColumnVarMeanKernel,
     ReductionCall,
     ReductionFwdInterface,
     ReductionPortableKernel,
     RowReductionKernel,
     RowScanKernel,
-    RowSpreadKernel,
     RowVarMeanKernel,
     ScanCall,
     ScanFwdInterface,
@@ -28,11 +29,13 @@ from tileops.reduction.kernels import (
     SoftmaxFwdInterface,
     SoftmaxOnChipKernel,
     SoftmaxPortableKernel,
+    SoftmaxSplitKernel,
     SoftmaxStreamingKernel,
     VarMeanFwdInterface,
     VarMeanPortableKernel,
 )
-from tileops.reduction.kernels.layout import row_layout
+from tileops.reduction.kernels.layout import reduction_layout
+from tileops.reduction.kernels.softmax import are_few
 
 __all__ = [
     "SoftmaxFwdOp",
@@ -70,7 +73,11 @@ def _normalised(dim: Axes, rank: int) -> tuple[int, ...]:
 class _ReductionOp(Op):
     """Reduces with `function` over the axes `dim`; no axis means all of them."""
 
-    kernel_types = {"rows": RowReductionKernel, "portable": ReductionPortableKernel}
+    kernel_types = {
+        "rows": RowReductionKernel,
+        "columns": ColumnReductionKernel,
+        "portable": ReductionPortableKernel,
+    }
     interfaces = {"reduction": ReductionFwdInterface}
     function: ClassVar[str]
     result: ClassVar[torch.dtype | None] = None
@@ -103,7 +110,7 @@ class _ReductionOp(Op):
             out_dtype,
             self.ord,
             self.correction,
-            row_layout(x, axes) if x.is_cuda else None,
+            reduction_layout(x, axes) if x.is_cuda else None,
             device=x.device,
         )
 
@@ -140,8 +147,6 @@ class _PlaceOp(_ReductionOp):
 
 class _SpreadOp(_ReductionOp):
     """A measure of spread, its divisor the number of elements less `correction`, None being 1."""
-
-    kernel_types = {"rows": RowSpreadKernel, "portable": ReductionPortableKernel}
 
     def __init__(
         self,
@@ -254,7 +259,11 @@ class StdFwdOp(_SpreadOp):
 class VarMeanFwdOp(_SpreadOp):
     """Variance and mean over axes: returns `(var, mean)`. Source: `torch.var_mean`."""
 
-    kernel_types = {"rows": RowVarMeanKernel, "portable": VarMeanPortableKernel}
+    kernel_types = {
+        "rows": RowVarMeanKernel,
+        "columns": ColumnVarMeanKernel,
+        "portable": VarMeanPortableKernel,
+    }
     interfaces = {"var_mean": VarMeanFwdInterface}
     function = "var_mean"
 
@@ -317,6 +326,7 @@ class _SoftmaxOp(Op):
     log: ClassVar[bool] = False
     kernel_types = {
         "on_chip": SoftmaxOnChipKernel,
+        "split": SoftmaxSplitKernel,
         "streaming": SoftmaxStreamingKernel,
         "portable": SoftmaxPortableKernel,
     }
@@ -339,7 +349,8 @@ class _SoftmaxOp(Op):
         dim = self.dim if self.dim is not None else 0 if rank in (0, 1, 3) else 1
         axis, out_dtype = dim % max(rank, 1), self.dtype or x.dtype
         n = x.shape[axis] if x.is_cuda and rank and axis == rank - 1 else None
-        call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, n, device=x.device)
+        few = n is not None and are_few(x.numel() // max(n, 1), n)
+        call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, n, few, device=x.device)
         return self.kernel_for("softmax", call)(x)
 
 

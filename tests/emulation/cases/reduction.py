@@ -1,6 +1,9 @@
-"""Reductions and softmax: every function; rows that are short, long, ragged, shared by blocks."""
+"""Reductions and softmax: every function; rows that are short, long, ragged, shared by blocks;
+columns that are narrow, wide, shared by blocks, and of rows."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -8,64 +11,79 @@ from torch import Tensor
 from emulation.cases.case import Case
 from tileops.reduction.kernels import (
     FUNCTIONS,
+    ColumnReductionKernel,
+    ColumnVarMeanKernel,
     ReductionCall,
     RowReductionKernel,
     RowScanKernel,
-    RowSpreadKernel,
     RowVarMeanKernel,
     SoftmaxOnChipKernel,
+    SoftmaxSplitKernel,
     SoftmaxStreamingKernel,
 )
-from tileops.reduction.kernels.layout import RowLayout
+from tileops.reduction.kernels.layout import ColumnLayout, RowLayout, reduction_layout
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 RESULT = {"argmax": torch.int64, "argmin": torch.int64, "count_nonzero": torch.int64,
           "any": torch.bool, "all": torch.bool}  # fmt: skip
 
 
-def _values(rows, n, dtype, function, generator) -> Tensor:
-    x = torch.randn(rows, n, generator=generator)
+def _values(shape, dtype, function, generator) -> Tensor:
+    x = torch.randn(shape, generator=generator)
     if function in ("any", "all", "count_nonzero"):
         x = (x > (1.5 if function == "any" else -3)).float()
     if function == "prod":
         x = 1 + x * 0.01
-    if function.startswith("arg") and n > 4:
-        x[0, n // 2] = x[0, 1] = 9.0 if function == "argmax" else -9.0
+    if function.startswith("arg") and x.shape[-1] > 4:
+        best = 9.0 if function == "argmax" else -9.0
+        x[0, x.shape[1] // 2] = x[0, 1] = x[x.shape[0] // 2, 2] = best
         x[-1, 3] = x[-1, 4] = torch.nan
     return x.to(dtype)
 
 
-def _case(kernel, name, function, rows, n, dtype, layout, out_dtype=None, correction=None, **more):
+def _case(name, function, shape, dtype, axes, layout, out_dtype=None, correction=None, **more):
+    """A reduction of `shape` over `axes`."""
     out_dtype = out_dtype or RESULT.get(function, dtype)
+    is_spread, spread = function in ("var", "std", "var_mean"), None
+    if is_spread:
+        spread = 1.0 if correction is None else correction
+    columns = isinstance(layout, ColumnLayout)
+    if function == "var_mean":
+        kernel = ColumnVarMeanKernel if columns else RowVarMeanKernel
+    else:
+        kernel = ColumnReductionKernel if columns else RowReductionKernel
     name_, _, order = function.partition(" ")
     call = ReductionCall(
-        name_, 2, (1,), False, torch.float64, RESULT.get(function, torch.float64),
-        float(order) if order else None, correction,
+        name_, len(shape), axes, False, torch.float64, RESULT.get(function, torch.float64),
+        float(order) if order else None, spread,
     )  # fmt: skip
 
     def inputs(generator: torch.Generator) -> tuple[Tensor]:
-        return (_values(rows, n, dtype, function, generator),)
+        return (_values(shape, dtype, function, generator),)
 
     def expected(x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         if function == "var_mean":
-            return torch.var_mean(x, 1)
-        if correction is not None and n <= correction:
-            return torch.full((rows,), torch.nan)
+            return torch.var_mean(x, axes)
+        if is_spread and math.prod(shape[axis] for axis in axes) <= spread:
+            return torch.full(shape[:1], torch.nan)
         return FUNCTIONS[name_](x, call)
 
-    constants = (function, dtype, out_dtype, layout, (1,), False, correction)
-    return Case(name, kernel, constants, inputs, expected, **more)
+    constants = (function, dtype, out_dtype, layout, axes, False, spread)
+    return Case(f"{function}, {name}", kernel, constants, inputs, expected, **more)
 
 
 def _rows(name, function, rows, n, dtype, lanes=128, parts=False, **more):
     vector = 16 // dtype.itemsize
     layout = RowLayout(vector, n % vector != 0, lanes, parts)
-    kernel = {"var": RowSpreadKernel, "std": RowSpreadKernel, "var_mean": RowVarMeanKernel}.get(
-        function, RowReductionKernel
-    )
-    if kernel is not RowReductionKernel:
-        more.setdefault("correction", 1.0)
-    return _case(kernel, f"{function}, {name}", function, rows, n, dtype, layout, **more)
+    return _case(name, function, (rows, n), dtype, (1,), layout, **more)
+
+
+def _columns(name, function, shape, dtype, axes=(0,), **more):
+    layout = reduction_layout(torch.empty(shape, dtype=dtype), axes)
+    assert isinstance(layout, ColumnLayout)
+    parts = more.pop("parts", False)
+    assert layout.parts == parts
+    return _case(name, function, shape, dtype, axes, layout, **more)
 
 
 def _softmax(kernel, name, rows, n, dtype, log, length, out_dtype=None, **more):
@@ -120,10 +138,34 @@ CASES = (
     _rows("a negative divisor", "std", 3, 40, F32, lanes=32, correction=50.0),
     _rows("a negative divisor and no spread", "var", 3, 1, F32, lanes=32, correction=2.0),
     _rows("long", "var_mean", 2, 10000, F32, lanes=512),
+    _rows("shared", "var_mean", 2, 40000, F32, lanes=256, parts=True),
+    _columns("wide", "sum", (37, 520), BF16, contains=("uint4",)),
+    _columns("one access wide", "mean", (300, 8), BF16),
+    _columns("narrow accesses", "amax", (50, 66), F16),
+    _columns("odd", "amin", (70, 33), F32),
+    _columns("several matrices", "argmax", (3, 77, 12), F32, axes=(1,)),
+    _columns("narrow", "argmin", (100, 5), BF16),
+    _columns("wide", "prod", (40, 264), F32),
+    _columns("wide", "norm 2", (40, 264), F16),
+    _columns("wide", "logsumexp", (41, 72), BF16),
+    _columns("truths", "all", (33, 1100), torch.bool),
+    _columns("integers", "count_nonzero", (90, 6), torch.int64),
+    _columns("wide", "std", (41, 72), BF16),
+    _columns("several matrices", "var_mean", (2, 41, 36), F32, axes=(1,)),
+    _columns("two rows", "var", (2, 36), F32),
+    _columns("shared", "sum", (700, 264), BF16, parts=True),
+    _columns("shared, one column an access", "logsumexp", (1500, 3), F32, parts=True),
+    _columns("shared", "argmax", (2, 600, 40), F16, axes=(1,), parts=True),
+    _columns("of rows", "sum", (4, 9, 300), F16, axes=(0, 2)),
+    _columns("of rows, ragged", "var_mean", (2, 3, 5, 37), F32, axes=(1, 3)),
+    _columns("of rows", "logsumexp", (3, 5, 600), F16, axes=(0, 2)),
+    _columns("of rows, shared", "std", (600, 5, 12), F32, axes=(0, 2), parts=True),
     _softmax(SoftmaxOnChipKernel, "row of a block", 3, 4096, BF16, False, 4096),
     _softmax(SoftmaxOnChipKernel, "rows of a warp", 9, 200, F16, False, 200),
     _softmax(SoftmaxOnChipKernel, "logarithm, odd", 3, 1001, F32, True, 1001),
     _softmax(SoftmaxOnChipKernel, "float32 result", 3, 512, BF16, False, 512, F32),
+    _softmax(SoftmaxSplitKernel, "part of a step", 2, 20000, BF16, False, 8),
+    _softmax(SoftmaxSplitKernel, "logarithm", 3, 9001, F32, True, 1),
     _softmax(SoftmaxStreamingKernel, "part of a step", 2, 20000, BF16, False, 8),
     _softmax(SoftmaxStreamingKernel, "logarithm", 2, 9001, F32, True, 1),
     _scan("sum", "cumsum", 3, 4096, BF16, 8, contains=("uint4", "store_global_128")),

@@ -91,7 +91,7 @@ class Emulator:
             EmulationError: the device would fault, hang or give an undefined result.
             ValueError: the arguments do not fit the program's parameters.
         """
-        values: dict[str, Any] = {}
+        values: dict[Any, Any] = {}
         copies = self._bind(arguments, values)
         for step in self._lowered.steps:
             if isinstance(step, TensorMap):
@@ -101,7 +101,7 @@ class Emulator:
         for copy in copies:
             copy.copy_back()
 
-    def _bind(self, arguments: tuple[Any, ...], values: dict[str, Any]) -> list[Guarded]:
+    def _bind(self, arguments: tuple[Any, ...], values: dict[Any, Any]) -> list[Guarded]:
         """Gives every parameter and every extent its value; returns the copies of the tensors."""
         function = self._lowered.function
         if len(arguments) != len(function.params):
@@ -109,7 +109,7 @@ class Emulator:
         copies: dict[tuple[int, int], Guarded] = {}  # one for arguments that are the same memory
         for parameter, argument in zip(function.params, arguments, strict=True):
             if parameter not in function.buffer_map:
-                values[parameter.name] = argument
+                values[parameter] = argument
                 continue
             buffer = function.buffer_map[parameter]
             if len(buffer.shape) != argument.dim():
@@ -122,7 +122,7 @@ class Emulator:
             values[buffer.name] = values[buffer.data.name] = copies[memory].address
         return list(copies.values())
 
-    def _launch(self, launch: Launch, values: dict[str, Any], schedule: Schedule) -> None:
+    def _launch(self, launch: Launch, values: dict[Any, Any], schedule: Schedule) -> None:
         extents = {role: evaluate(value, values) for role, value in launch.extents.items()}
         shared = evaluate(launch.shared, values)
         if shared > _SHARED_LIMIT:
@@ -153,7 +153,7 @@ class Emulator:
             raise EmulationError(f"{launch.kernel}, {schedule.name}: {message.value.decode()}")
 
 
-def _argument(parameter: str, value: Any, values: dict[str, Any]) -> Any:
+def _argument(parameter: str, value: Any, values: dict[Any, Any]) -> Any:
     """A kernel argument in the memory layout of its C parameter."""
     if "CUtensorMap" in parameter:
         return values[value.name]
@@ -162,7 +162,7 @@ def _argument(parameter: str, value: Any, values: dict[str, Any]) -> Any:
     return _SCALARS.get(parameter.split()[0], ctypes.c_int)(evaluate(value, values))
 
 
-def _encode(step: TensorMap, values: dict[str, Any]) -> _TensorMap:
+def _encode(step: TensorMap, values: dict[Any, Any]) -> _TensorMap:
     """What the driver's encoder makes of its arguments, with its checks."""
     numbers = [evaluate(argument, values) for argument in step.arguments]
     kind, rank, base = numbers[:3]

@@ -116,24 +116,28 @@ def _packed_calls(host: Any) -> list[list[Any]]:
     return calls
 
 
-def evaluate(expression: Any, values: Mapping[str, Any]) -> Any:
-    """The value of a host expression, with variables looked up by name."""
+def evaluate(expression: Any, values: Mapping[Any, Any]) -> Any:
+    """The value of a host expression.
+
+    Scalars and extents are looked up as variables, since different ones may have one name; what
+    lowering renews, pointers and tensor maps, by name.
+    """
     if isinstance(expression, int | float):
         return expression
     if isinstance(expression, tirx.Var):
-        return values[expression.name]
+        return values[expression if expression in values else expression.name]
     found: dict[Any, Any] = {}
 
     def visit(node: Any) -> None:
         if isinstance(node, tirx.Var):
-            found[node] = tirx.const(values[node.name], node.dtype)
+            found[node] = tirx.const(evaluate(node, values), node.dtype)
 
     tirx.stmt_functor.post_order_visit(expression, visit)
     folded = tvm.arith.Analyzer().simplify(tirx.stmt_functor.substitute(expression, found))
     return folded.value
 
 
-def bind(extent: Any, size: int, values: dict[str, Any]) -> None:
+def bind(extent: Any, size: int, values: dict[Any, Any]) -> None:
     """Solves one declared extent, `V` or `V * constant`, for the size a tensor has there.
 
     Raises:
@@ -143,7 +147,7 @@ def bind(extent: Any, size: int, values: dict[str, Any]) -> None:
     unknown = extent
     if isinstance(extent, tirx.Mul):
         unknown, factor = extent.a, extent.b.value
-    if isinstance(unknown, tirx.Var) and unknown.name not in values:
-        values[unknown.name] = size // factor
+    if isinstance(unknown, tirx.Var) and unknown not in values:
+        values[unknown] = size // factor
     if evaluate(extent, values) != size:
         raise ValueError(f"extent {size} where the program declares {extent} with {values}")

@@ -11,11 +11,6 @@ from tileops.reduction.kernels.reductions import (
     VarMeanFwdInterface,
     VarMeanPortableKernel,
 )
-from tileops.reduction.kernels.rows import (
-    RowReductionKernel,
-    RowSpreadKernel,
-    RowVarMeanKernel,
-)
 from tileops.reduction.kernels.scans import (
     RowScanKernel,
     ScanCall,
@@ -27,7 +22,14 @@ from tileops.reduction.kernels.softmax import (
     SoftmaxFwdInterface,
     SoftmaxOnChipKernel,
     SoftmaxPortableKernel,
+    SoftmaxSplitKernel,
     SoftmaxStreamingKernel,
+)
+from tileops.reduction.kernels.tiles import (
+    ColumnReductionKernel,
+    ColumnVarMeanKernel,
+    RowReductionKernel,
+    RowVarMeanKernel,
 )
 
 __all__ = [
@@ -38,13 +40,15 @@ __all__ = [
     "ReductionPortableKernel",
     "VarMeanFwdInterface",
     "VarMeanPortableKernel",
+    "ColumnReductionKernel",
+    "ColumnVarMeanKernel",
     "RowReductionKernel",
-    "RowSpreadKernel",
     "RowVarMeanKernel",
     "SoftmaxCall",
     "SoftmaxFwdInterface",
     "SoftmaxOnChipKernel",
     "SoftmaxPortableKernel",
+    "SoftmaxSplitKernel",
     "SoftmaxStreamingKernel",
     "RowScanKernel",
     "ScanCall",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
-from tileops.reduction.kernels.layout import RowLayout
+from tileops.reduction.kernels.layout import ColumnLayout, RowLayout
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ReductionCall(CallSpec):
     out_dtype: torch.dtype
     ord: float | None = None
     correction: float | None = None
-    layout: RowLayout | None = None
+    layout: RowLayout | ColumnLayout | None = None
 
 
 class ReductionFwdInterface(KernelInterface):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
-from tileops.reduction.kernels.rows import HOPPER, dtype_name
+from tileops.reduction.kernels.tiles import HOPPER, dtype_name
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
-from tileops.reduction.kernels.rows import HOPPER, dtype_name
+from tileops.reduction.kernels.layout import row_parts
+from tileops.reduction.kernels.tiles import HOPPER, dtype_name
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class SoftmaxCall(CallSpec):
         out_dtype: element type of the result.
         log: whether the logarithm is meant.
         n: length of the axis where it is the innermost, on an accelerator; else None.
+        few: whether blocks must share rows to keep the device busy.
     """
 
     rank: int
@@ -36,6 +38,12 @@ class SoftmaxCall(CallSpec):
     out_dtype: torch.dtype
     log: bool = False
     n: int | None = None
+    few: bool = False
+
+
+def are_few(rows: int, n: int) -> bool:
+    """Whether rows of `n` elements are so few and long that blocks should share them."""
+    return rows <= 64 and n > SoftmaxOnChipKernel.LONGEST_ROW
 
 
 class SoftmaxFwdInterface(KernelInterface):
@@ -180,4 +188,58 @@ class SoftmaxStreamingKernel(_SoftmaxKernel):
         line = aligned(x.contiguous()).view(-1)
         output = torch.empty(x.shape, dtype=self.out_dtype, device=x.device)
         self.program()(line, output.view(-1, x.shape[-1]))
+        return output
+
+
+class SoftmaxSplitKernel(_SoftmaxKernel):
+    """Softmax of few long rows, each shared by several blocks in two launches.
+
+    Args:
+        vector: elements of one access, a divisor of the rows' length.
+        dtype: element type of the input.
+        out_dtype: element type of the result.
+        log: whether the logarithm is meant.
+    """
+
+    preferred_over = frozenset({"streaming"})
+
+    def __init__(self, vector: int, dtype: torch.dtype, out_dtype: torch.dtype, log: bool) -> None:
+        super().__init__()
+        self.vector, self.dtype, self.out_dtype, self.log = vector, dtype, out_dtype, log
+
+    @classmethod
+    def refusal(cls, call: SoftmaxCall) -> str | None:
+        """Refuses rows that are enough for the device, a block each."""
+        if call.n and not call.few:
+            return "shares rows among blocks only where they are few and long"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: SoftmaxCall) -> tuple[Hashable, Callable[[], SoftmaxSplitKernel]]:
+        """One build for all lengths that allow the same accesses."""
+        constants = (_softmax_vector(call), call.dtype, call.out_dtype, call.log)
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Small blocks, of which many fit a multiprocessor."""
+        return {"threads": 256, "unroll": 2}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.reduction.programs import build_softmax_split
+
+        names = dtype_name(self.dtype), dtype_name(self.out_dtype)
+        program = build_softmax_split(*names, log=self.log, vector=self.vector, **config)
+        return program.compile(HOPPER)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise every row."""
+        n = x.shape[-1]
+        line = aligned(x.contiguous()).view(-1)
+        output = torch.empty(x.shape, dtype=self.out_dtype, device=x.device)
+        rows = x.numel() // n
+        parts = row_parts(rows, n, self.vector)
+        states = line.new_empty(2, rows * parts, dtype=torch.float32)
+        self.program()(line, states, output.view(rows, n), parts)
         return output

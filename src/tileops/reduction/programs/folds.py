@@ -1,8 +1,8 @@
 """What a reduction accumulates, as TileLang expressions.
 
-A state is a tuple of registers of one thread; a `Fold` says how it begins, takes an element, merges
-with another's and becomes the result. Not for the order in which memory is visited, which
-`rows.py` arranges.
+A state is a tuple of registers of one thread; a `Fold` says how it begins, takes elements, merges
+with another's and becomes the results. Not for the order in which memory is visited, which
+`rows.py` and `columns.py` arrange.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import tilelang.language as T
 from tvm import tirx
 
+from tileops._programs.rows import assign
 from tileops._programs.vectors import F32, as_float, kept
 
 _I32 = "int32"
@@ -23,28 +24,44 @@ State = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Fold:
-    """How elements become one value.
+    """How elements become one value, or two.
 
     Args:
-        types: element types of the state.
+        types: element types of the state, 32 bits each.
         start: the state of no elements.
-        take: the state after one more element, given state, element and its place in the row. A
-            thread's elements come in rising places.
+        take: a macro `take(state, chain, x, first, step, n, place, stride)` that adds `n` elements
+            to element `chain` of the state's registers: `x[first]`, `x[first + step]`, …, which
+            stand in the places `place`, `place + stride`, …. A thread's places rise.
         merge: the state of two groups of elements, in either order.
-        finish: the result, given state and the number of elements.
+        finish: the results, given state and the number of elements.
         chains: states a thread keeps side by side, so that additions do not wait for each other.
+        grouped: whether many elements taken at once cost less than one by one.
     """
 
     types: tuple[str, ...]
     start: tuple[Any, ...]
-    take: Callable[[State, Any, Any], State]
+    take: Callable[..., Any]
     merge: Callable[[State, State], State]
-    finish: Callable[[State, Any], Any] = lambda state, count: state[0]
+    finish: Callable[[State, Any], tuple[Any, ...]] = lambda state, count: state[:1]
     chains: int = 4
+    grouped: bool = False
 
 
-def _float(value: Any) -> Any:
-    return as_float(value)
+def at(registers: State, place: int) -> State:
+    """The values in one place of registers."""
+    return tuple(register[place] for register in registers)
+
+
+def _one_by_one(take: Callable[[State, Any, Any], State]) -> Callable[..., Any]:
+    """Makes a macro of the state after one more element, given state, element and its place."""
+
+    @T.macro
+    def take_all(state, chain, x, first, step, n, place, stride):
+        for k in T.unroll(n):
+            values = take(at(state, chain), x[first + k * step], place + k * stride)
+            assign(state, values, chain)
+
+    return take_all
 
 
 def _additive(term: Callable[[Any], Any], finish: Any = None) -> Fold:
@@ -52,18 +69,18 @@ def _additive(term: Callable[[Any], Any], finish: Any = None) -> Fold:
     return Fold(
         (F32,),
         (0.0,),
-        lambda state, x, place: (state[0] + term(x),),
+        _one_by_one(lambda state, x, place: (state[0] + term(x),)),
         lambda mine, other: (mine[0] + other[0],),
-        finish or (lambda state, count: state[0]),
+        finish or (lambda state, count: (state[0],)),
     )
 
 
-def _extreme(pick: Callable[[Any, Any], Any], worst: float, term: Any = _float) -> Fold:
+def _extreme(pick: Callable[[Any, Any], Any], worst: float, term: Any = as_float) -> Fold:
     """The extreme of terms, NaN above all."""
     return Fold(
         (F32,),
         (worst,),
-        lambda state, x, place: (pick(state[0], kept(term(x))),),
+        _one_by_one(lambda state, x, place: (pick(state[0], kept(term(x))),)),
         lambda mine, other: (pick(mine[0], other[0]),),
     )
 
@@ -93,15 +110,19 @@ def _place_of(beats: Callable[[Any, Any], Any], worst: float) -> Fold:
         return tirx.Select(better, x, held), tirx.Select(better, place, first)
 
     # Where no element beats the worst value, the first place is the answer.
-    return Fold((F32, _I32), (worst, 0), take, merge, lambda state, count: state[1], chains=1)
+    return Fold(
+        (F32, _I32), (worst, 0), _one_by_one(take), merge, lambda state, count: state[1:], chains=1
+    )
 
 
-def _counting(finish: Callable[[State, Any], Any]) -> Fold:
+def _counting(finish: Callable[[State, Any], tuple[Any, ...]]) -> Fold:
     """A function of the number of nonzero elements."""
     return Fold(
         (_I32,),
         (0,),
-        lambda state, x, place: (state[0] + T.cast(tirx.NE(x, tirx.const(0, x.dtype)), _I32),),
+        _one_by_one(
+            lambda state, x, place: (state[0] + T.cast(tirx.NE(x, tirx.const(0, x.dtype)), _I32),)
+        ),
         lambda mine, other: (mine[0] + other[0],),
         finish,
     )
@@ -116,29 +137,99 @@ LOWEST = -3.4028234663852886e38
 """Stands for the maximum of nothing and of -inf, so that differences from it are not NaN."""
 
 
-def _merge_exponentials(mine: State, other: State) -> State:
-    top = kept(T.max(mine[0], other[0]))
-    return top, mine[1] * T.exp(mine[0] - top) + other[1] * T.exp(other[0] - top)
+def exponentials(half: bool, *, bounded: bool) -> Fold:
+    """Maximum, and sum of exponentials of the distances below it; the result is its logarithm.
+
+    Args:
+        half: whether results are rounded to 16 bits.
+        bounded: whether +inf counts as the largest finite number, so that its distance below
+            itself is not NaN.
+    """
+
+    def merge(mine: State, other: State) -> State:
+        top = kept(T.max(mine[0], other[0]))
+        return top, mine[1] * T.exp(mine[0] - top) + other[1] * T.exp(other[0] - top)
+
+    @T.macro
+    def take(state, chain, x, first, step, n, place, stride):
+        """One correction of the sum for all elements."""
+        before = T.alloc_local((1,), F32)
+        before[0] = state[0][chain]
+        for k in T.unroll(n):
+            state[0][chain] = T.max(state[0][chain], as_float(x[first + k * step]))
+        if bounded:
+            state[0][chain] = T.min(state[0][chain], -LOWEST)
+        state[1][chain] = state[1][chain] * exponential(before[0] - state[0][chain], half)
+        for k in T.unroll(n):
+            state[1][chain] += exponential(as_float(x[first + k * step]) - state[0][chain], half)
+
+    return Fold(
+        (F32, F32),
+        (LOWEST, 0.0),
+        take,
+        merge,
+        lambda state, count: (state[0] + T.log(state[1]),),
+        chains=1,
+        grouped=True,
+    )
 
 
-EXPONENTIALS = Fold(
-    (F32, F32),
-    (LOWEST, 0.0),
-    lambda state, x, place: _merge_exponentials(state, (kept(as_float(x)), 1.0)),
-    _merge_exponentials,
-    lambda state, count: state[0] + T.log(state[1]),
-    chains=1,
-)
-"""Maximum, and sum of exponentials of the distances below it; the result is its logarithm."""
+def _moments(finish: Callable[[State, Any], tuple[Any, ...]]) -> Fold:
+    """Mean, sum of squares of the distances from it, and number of elements.
+
+    Groups of elements have exact means of their own, so that no square is a difference of large
+    ones; an infinite element makes the squares NaN.
+    """
+
+    def merge(mine: State, other: State) -> State:
+        count = kept(mine[2] + other[2])
+        distance = kept(other[0] - mine[0])
+        share = kept(other[2] / T.max(count, 1.0))
+        square = mine[1] + other[1] + distance * distance * mine[2] * share
+        return mine[0] + distance * share, square, count
+
+    @T.macro
+    def take(state, chain, x, first, step, n, place, stride):
+        """The group's sums first, then one merge."""
+        sums = T.alloc_local((4,), F32)
+        mean = T.alloc_local((1,), F32)
+        for i in T.unroll(4):
+            sums[i] = 0.0
+        for k in T.unroll(n):
+            sums[k % 4] += as_float(x[first + k * step])
+        mean[0] = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * (1.0 / n)
+        for i in T.unroll(4):
+            sums[i] = 0.0
+        for k in T.unroll(n):
+            sums[k % 4] += (as_float(x[first + k * step]) - mean[0]) * (
+                as_float(x[first + k * step]) - mean[0]
+            )
+        sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3])
+        assign(state, merge(at(state, chain), (mean[0], sums[0], T.float32(n))), chain)
+
+    return Fold((F32, F32, F32), (0.0, 0.0, 0.0), take, merge, finish, chains=1, grouped=True)
 
 
-FOLDS: Mapping[str, Fold] = {
-    "sum": _additive(_float),
-    "mean": _additive(_float, lambda state, count: state[0] / as_float(count)),
+def _spread(function: str, correction: float) -> Fold:
+    """Variance, standard deviation, or variance and mean; NaN without a positive divisor."""
+
+    def finish(state: State, count: Any) -> tuple[Any, ...]:
+        divisor = kept(as_float(count) - correction)
+        variance = kept(T.if_then_else(divisor > 0.0, state[1] / divisor, T.float32(math.nan)))
+        if function == "var_mean":
+            return variance, state[0]
+        return (T.sqrt(variance) if function == "std" else variance,)
+
+    return _moments(finish)
+
+
+_FOLDS: Mapping[str, Fold] = {
+    "sum": _additive(as_float),
+    "mean": _additive(as_float, lambda state, count: (state[0] / as_float(count),)),
     "prod": Fold(
         (F32,),
         (1.0,),
-        lambda state, x, place: (state[0] * as_float(x),),
+        _one_by_one(lambda state, x, place: (state[0] * as_float(x),)),
         lambda mine, other: (mine[0] * other[0],),
     ),
     "amax": _extreme(_larger, -math.inf),
@@ -146,11 +237,24 @@ FOLDS: Mapping[str, Fold] = {
     "argmax": _place_of(lambda x, held: x > held, -math.inf),
     "argmin": _place_of(lambda x, held: x < held, math.inf),
     "norm 1": _additive(lambda x: T.abs(as_float(x))),
-    "norm 2": _additive(lambda x: as_float(x) * as_float(x), lambda state, count: T.sqrt(state[0])),
+    "norm 2": _additive(
+        lambda x: as_float(x) * as_float(x), lambda state, count: (T.sqrt(state[0]),)
+    ),
     "norm inf": _extreme(_larger, 0.0, lambda x: T.abs(as_float(x))),
-    "any": _counting(lambda state, count: state[0] > 0),
-    "all": _counting(lambda state, count: tirx.EQ(state[0], count)),
-    "count_nonzero": _counting(lambda state, count: state[0]),
-    "logsumexp": EXPONENTIALS,
+    "any": _counting(lambda state, count: (state[0] > 0,)),
+    "all": _counting(lambda state, count: (tirx.EQ(state[0], count),)),
+    "count_nonzero": _counting(lambda state, count: (state[0],)),
 }
-"""The fold of each function that takes its elements in one pass."""
+
+
+def fold_of(function: str, *, half: bool = False, correction: float = 1.0) -> Fold:
+    """The fold of a function of elements in one pass.
+
+    Args:
+        function: its name, with the order of a norm.
+        half: whether results are rounded to 16 bits.
+        correction: subtracted from the divisor of a variance.
+    """
+    if function == "logsumexp":
+        return exponentials(half, bounded=True)
+    return _FOLDS.get(function) or _spread(function, correction)

@@ -7,7 +7,6 @@ are formed in 64 bits. Truths are stored as bytes.
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +15,11 @@ from tvm import tirx
 
 from tileops._programs.program import GUARDED, Program
 from tileops._programs.rows import WARP, assign, row_reduction
-from tileops._programs.vectors import F32, as_float
-from tileops.reduction.programs.folds import EXPONENTIALS, LOWEST, Fold, exponential
+from tileops._programs.vectors import F32, kept
+from tileops.reduction.programs.folds import Fold, at
 
 _I32, _I64 = "int32", "int64"
-_HIGHEST = -LOWEST
+_MERGING = 256  # threads that merge the states of a row
 
 
 def in_memory(dtype: str) -> str:
@@ -98,14 +97,14 @@ def row_walk(walk: Rows):
         steps = T.alloc_var(_I32)
         steps = T.truncdiv(last - first, lanes * unroll)
         for step in T.serial(steps):
-            at = first + step * unroll * lanes + lane
-            load(x, X, base, at, unroll)
-            visit(state, x, span[0] + at * vector, unroll)
+            access = first + step * unroll * lanes + lane
+            load(x, X, base, access, unroll)
+            visit(state, x, span[0] + access * vector, unroll)
         for u in T.serial(T.ceildiv(last - first - steps * unroll * lanes, lanes)):
-            at = first + (steps * unroll + u) * lanes + lane
-            if at < last:
-                load(x, X, base, at, 1)
-                visit(state, x, span[0] + at * vector, 1)
+            access = first + (steps * unroll + u) * lanes + lane
+            if access < last:
+                load(x, X, base, access, 1)
+                visit(state, x, span[0] + access * vector, 1)
 
     @T.macro
     def edges(visit, state, x, X, span, base, lane):
@@ -121,46 +120,32 @@ def row_walk(walk: Rows):
     return locate, sweep, edges
 
 
-def _taker(fold: Fold, walk: Rows, half: bool):
+def _taker(fold: Fold, walk: Rows):
     """Makes a macro that folds visited elements into a thread's state."""
-    vector, lanes, chains = walk.vector, walk.lanes, fold.chains
-
-    @T.macro
-    def take_one(state, x, place, chain):
-        values = fold.take(tuple(register[chain] for register in state), x, place)
-        assign(state, values, chain)
-
-    @T.macro
-    def take_exponentials(state, x, n):
-        """One correction of the sum for all elements in registers."""
-        before = T.alloc_local((1,), F32)
-        before[0] = state[0][0]
-        for k in T.unroll(n):
-            state[0][0] = T.max(state[0][0], as_float(x[k]))
-        state[0][0] = T.min(state[0][0], _HIGHEST)  # the distance of inf below inf would be NaN
-        state[1][0] = state[1][0] * exponential(before[0] - state[0][0], half)
-        for k in T.unroll(n):
-            state[1][0] += exponential(as_float(x[k]) - state[0][0], half)
+    vector, lanes, chains = walk.vector, walk.lanes, min(fold.chains, walk.vector)
 
     @T.macro
     def take(state, x, place, n):
-        if fold is EXPONENTIALS:
-            take_exponentials(state, x, n * vector if n else 1)
-        elif n == 0:
-            take_one(state, x[0], place, 0)
+        if n == 0:
+            fold.take(state, 0, x, 0, 1, 1, place, 0)
+        elif fold.grouped:
+            fold.take(state, 0, x, 0, 1, n * vector, place, 1)
         else:
             for u in T.unroll(n):
-                for v in T.unroll(vector):
-                    take_one(state, x[u * vector + v], place + u * lanes * vector + v, v % chains)
+                for chain in tuple(range(chains)):
+                    fold.take(
+                        state, chain, x, u * vector + chain, chains, vector // chains,
+                        place + u * lanes * vector + chain, chains,
+                    )  # fmt: skip
 
     return take
 
 
-def begin(fold: Fold) -> tuple[Any, ...]:
-    """Registers with the state of no elements."""
-    state = tuple(T.alloc_local((fold.chains,), dtype) for dtype in fold.types)
+def begin(fold: Fold, chains: int) -> tuple[Any, ...]:
+    """Registers with so many states of no elements."""
+    state = tuple(T.alloc_local((chains,), dtype) for dtype in fold.types)
     for register, value in zip(state, fold.start, strict=True):
-        for chain in range(fold.chains):
+        for chain in range(chains):
             T.buffer_store(register, tirx.const(value, register.dtype), [chain])
     return state
 
@@ -168,13 +153,29 @@ def begin(fold: Fold) -> tuple[Any, ...]:
 def _join(fold: Fold, state: tuple[Any, ...]) -> None:
     """Merges a thread's chains into the first."""
     for chain in range(1, fold.chains):
-        mine = tuple(register[0] for register in state)
-        assign(state, fold.merge(mine, tuple(register[chain] for register in state)))
+        assign(state, fold.merge(at(state, 0), at(state, chain)))
 
 
-def _result(fold: Fold, state: tuple[Any, ...], count: Any, dtype: str) -> Any:
-    """The stored result of a merged state."""
-    return T.cast(fold.finish(tuple(register[0] for register in state), count), in_memory(dtype))
+def store_results(fold: Fold, state: tuple[Any, ...], count: Any, results: Any, place: Any) -> None:
+    """Stores what a merged state of `count` elements becomes."""
+    for result, value in zip(results, fold.finish(at(state, 0), count), strict=False):
+        T.buffer_store(result, T.cast(value, result.dtype), [place])
+
+
+def store_state(state: tuple[Any, ...], states: Any, place: Any) -> None:
+    """Stores a state in memory: `states` has a row of 32-bit words for each register."""
+    for k, register in enumerate(state):
+        word = register[0] if register.dtype == F32 else T.reinterpret(register[0], F32)
+        T.buffer_store(states, word, [k, place])
+
+
+def load_state(fold: Fold, states: Any, place: Any) -> tuple[Any, ...]:
+    """The state that `store_state` stored."""
+    words = [states[k, place] for k in range(len(fold.types))]
+    return tuple(
+        word if dtype == F32 else T.reinterpret(word, dtype)
+        for word, dtype in zip(words, fold.types, strict=True)
+    )
 
 
 def shared_states(fold: Fold, size: int) -> tuple[Any, ...]:
@@ -183,20 +184,23 @@ def shared_states(fold: Fold, size: int) -> tuple[Any, ...]:
 
 
 def build_row_fold(fold: Fold, walk: Rows, result: str) -> Program:
-    """`Y[m]` is the fold of row m.
+    """`Y[m]` is the fold of row m, `C[m]` its second result.
 
-    Arguments: the input as one axis, which starts on a 16-byte boundary; `Y [M]`; the length of a
-    row.
+    Arguments: the input as one axis, which starts on a 16-byte boundary; `Y [M]`, `C [M]` (`Y`
+    again where there is one result); the length of a row.
     """
     locate, sweep, edges = row_walk(walk)
-    take = _taker(fold, walk, result != F32)
+    take = _taker(fold, walk)
     reduce_row = row_reduction(walk.lanes, walk.rows, fold.merge)
     lanes, rows = walk.lanes, walk.rows
     M, L = T.dynamic("M"), T.dynamic("L", _I64)
 
     @T.prim_func
     def row_fold(
-        X: T.Tensor((L,), in_memory(walk.dtype)), Y: T.Tensor((M,), in_memory(result)), N: T.int32
+        X: T.Tensor((L,), in_memory(walk.dtype)),
+        Y: T.Tensor((M,), in_memory(result)),
+        C: T.Tensor((M,), in_memory(result)),
+        N: T.int32,
     ):
         with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
             thread = T.get_thread_binding(0)
@@ -204,7 +208,7 @@ def build_row_fold(fold: Fold, walk: Rows, result: str) -> Program:
             span = T.alloc_local((3,), _I32)
             base = T.alloc_local((2,), _I64)
             partial = shared_states(fold, walk.partials)
-            state = begin(fold)
+            state = begin(fold, fold.chains)
             lane = thread % lanes
             # A block's surplus rows repeat the last one up to the store: barriers stay uniform.
             row = T.min(block * rows + thread // lanes, M - 1) if rows > 1 else block
@@ -214,41 +218,35 @@ def build_row_fold(fold: Fold, walk: Rows, result: str) -> Program:
             _join(fold, state)
             reduce_row(state, partial, thread)
             if lane == 0 and block * rows + thread // lanes < M:
-                Y[block * rows + thread // lanes] = _result(fold, state, N, result)
+                store_results(fold, state, N, (Y, C), block * rows + thread // lanes)
 
     return Program(row_fold, GUARDED)
 
 
-def build_row_parts(fold: Fold, walk: Rows) -> Program:
-    """The states of `S` slices of each row, for rows that are few and long.
+def row_parts(fold: Fold, walk: Rows):
+    """Makes a macro with a launch that leaves the states of `S` slices of each of `M` rows.
 
-    Arguments: the input as `build_row_fold`; a state `[M * S]` for each type of the fold's, two
-    at most (the first again where there is one); the length of a row, `S`.
+    It takes the input as `build_row_fold`, the states `[words, M * S]`, a row's length, M and S,
+    and lets a launch that waits for it begin early.
     """
     locate, sweep, edges = row_walk(walk)
-    take = _taker(fold, walk, half=False)
+    take = _taker(fold, walk)
     reduce_row = row_reduction(walk.lanes, 1, fold.merge)
-    Q, L = T.dynamic("Q"), T.dynamic("L", _I64)
-    types = (fold.types * 2)[:2]
+    assert walk.rows == 1
 
-    @T.prim_func
-    def row_parts(
-        X: T.Tensor((L,), in_memory(walk.dtype)),
-        P0: T.Tensor((Q,), types[0]),
-        P1: T.Tensor((Q,), types[1]),
-        N: T.int32,
-        S: T.int32,
-    ):
-        with T.Kernel(Q, threads=walk.lanes) as block:
+    @T.macro
+    def fill(X, P, N, M, S):
+        with T.Kernel(M * S, threads=walk.lanes) as block:
             thread = T.get_thread_binding(0)
             x = T.alloc_local((walk.held,), in_memory(walk.dtype))
             span = T.alloc_local((3,), _I32)
             base = T.alloc_local((2,), _I64)
             partial = shared_states(fold, walk.partials)
-            state = begin(fold)
+            state = begin(fold, fold.chains)
             row = T.alloc_var(_I32)
             part = T.alloc_var(_I32)
             size = T.alloc_var(_I32)
+            T.pdl_trigger()
             row = T.truncdiv(block, S)
             part = block - row * S
             locate(span, base, row, N)
@@ -261,135 +259,42 @@ def build_row_parts(fold: Fold, walk: Rows) -> Program:
             _join(fold, state)
             reduce_row(state, partial, thread)
             if thread == 0:
-                P0[block] = state[0][0]
-                if len(fold.types) > 1:
-                    P1[block] = state[1][0]
+                store_state(state, P, block)
 
-    return Program(row_parts, GUARDED)
+    return fill
 
 
-def build_merge(fold: Fold, result: str, *, lanes: int) -> Program:
-    """`Y[m]` is the result of `S` states.
+def build_row_fold_in_parts(fold: Fold, walk: Rows, result: str) -> Program:
+    """The same for rows that are few and long: blocks share a row, a second launch merges.
 
-    Arguments: the states as `build_row_parts` leaves them; `Y [M]`; the number of elements; `S`.
+    Arguments: as `build_row_fold`, with the states `[words, M * S]` before Y and `S` after the
+    length of a row.
     """
-    reduce_row = row_reduction(lanes, 1, fold.merge)
-    M, Q = T.dynamic("M, Q")
-    types = (fold.types * 2)[:2]
+    fill = row_parts(fold, walk)
+    reduce_row = row_reduction(_MERGING, 1, fold.merge)
+    M, L, Q = T.dynamic("M"), T.dynamic("L", _I64), T.dynamic("Q")
 
     @T.prim_func
-    def merge(
-        P0: T.Tensor((Q,), types[0]),
-        P1: T.Tensor((Q,), types[1]),
+    def row_fold_in_parts(
+        X: T.Tensor((L,), in_memory(walk.dtype)),
+        P: T.Tensor((len(fold.types), Q), F32),
         Y: T.Tensor((M,), in_memory(result)),
+        C: T.Tensor((M,), in_memory(result)),
         N: T.int32,
         S: T.int32,
     ):
-        with T.Kernel(M, threads=lanes) as row:
+        fill(X, P, N, M, S)
+        with T.Kernel(M, threads=_MERGING) as row:
             thread = T.get_thread_binding(0)
-            partial = shared_states(fold, max(1, lanes // WARP))
-            other = tuple(T.alloc_local((1,), dtype) for dtype in fold.types)
-            state = begin(fold)
-            for i in T.serial(T.ceildiv(S, lanes)):
-                if i * lanes + thread < S:
-                    for k in tuple(range(len(fold.types))):
-                        other[k][0] = (P0, P1)[k][row * S + i * lanes + thread]
-                    assign(
-                        state, fold.merge(tuple(s[0] for s in state), tuple(o[0] for o in other))
-                    )
+            partial = shared_states(fold, _MERGING // WARP)
+            state = begin(fold, 1)
+            T.pdl_sync()
+            for i in T.serial(T.ceildiv(S, _MERGING)):
+                if i * _MERGING + thread < S:
+                    other = load_state(fold, P, row * S + i * _MERGING + thread)
+                    assign(state, fold.merge(at(state, 0), tuple(map(kept, other))))
             reduce_row(state, partial, thread)
             if thread == 0:
-                Y[row] = _result(fold, state, N, result)
+                store_results(fold, state, N, (Y, C), row)
 
-    return Program(merge, GUARDED)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A measure of the spread of rows.
-
-    Args:
-        root: whether the standard deviation is meant instead of the variance.
-        correction: subtracted from the number of elements in the divisor.
-        with_mean: whether the mean is a result as well.
-        result: element type of the results.
-    """
-
-    root: bool
-    correction: float
-    with_mean: bool
-    result: str
-
-
-def build_row_spread(spread: Spread, walk: Rows) -> Program:
-    """`Y[m]` is the variance or standard deviation of row m, of centred values; `C[m]` its mean.
-
-    Where the correction leaves no positive divisor `Y` is NaN.
-
-    Each row is read twice, the second time mostly from a cache. Arguments: the input as
-    `build_row_fold`; `Y [M]`, `C [M]` (`Y` again where no mean is asked for); the length of a row.
-    """
-    locate, sweep, edges = row_walk(walk)
-    reduce_row = row_reduction(walk.lanes, walk.rows, lambda mine, other: (mine[0] + other[0],))
-    lanes, rows, vector = walk.lanes, walk.rows, walk.vector
-    M, L = T.dynamic("M"), T.dynamic("L", _I64)
-
-    @T.macro
-    def add(state, x, place, n):
-        for k in T.unroll(n * vector if n else 1):
-            state[0][k % 4] += as_float(x[k])
-
-    @T.macro
-    def add_squares(state, x, place, n):
-        for k in T.unroll(n * vector if n else 1):
-            state[0][k % 4] += (as_float(x[k]) - state[1][0]) * (as_float(x[k]) - state[1][0])
-
-    @T.macro
-    def total(visit, state, x, X, span, base, partial, lane, thread):
-        for i in T.unroll(4):
-            state[0][i] = 0.0
-        sweep(visit, state, x, X, span, base, 0, span[1], lane)
-        edges(visit, state, x, X, span, base, lane)
-        state[0][0] = (state[0][0] + state[0][1]) + (state[0][2] + state[0][3])
-        reduce_row((state[0],), (partial,), thread)
-
-    @T.macro
-    def measure(X, Y, C, N, block):
-        thread = T.get_thread_binding(0)
-        x = T.alloc_local((walk.held,), walk.dtype)
-        span = T.alloc_local((3,), _I32)
-        base = T.alloc_local((2,), _I64)
-        mean = T.alloc_local((1,), F32)
-        sums = T.alloc_local((4,), F32)
-        first = T.alloc_shared((walk.partials,), F32)
-        second = T.alloc_shared((walk.partials,), F32)
-        lane = thread % lanes
-        row = T.min(block * rows + thread // lanes, M - 1) if rows > 1 else block
-        locate(span, base, row, N)
-        mean[0] = 0.0
-        total(add, (sums, mean), x, X, span, base, first, lane, thread)
-        mean[0] = sums[0] / as_float(N)
-        total(add_squares, (sums, mean), x, X, span, base, second, lane, thread)
-        sums[0] = T.if_then_else(
-            as_float(N) > spread.correction,
-            sums[0] / (as_float(N) - spread.correction),
-            T.float32(math.nan),
-        )
-        if spread.root:
-            sums[0] = T.sqrt(sums[0])
-        if lane == 0 and block * rows + thread // lanes < M:
-            Y[block * rows + thread // lanes] = T.cast(sums[0], spread.result)
-            if spread.with_mean:
-                C[block * rows + thread // lanes] = T.cast(mean[0], spread.result)
-
-    @T.prim_func
-    def row_spread(
-        X: T.Tensor((L,), walk.dtype),
-        Y: T.Tensor((M,), spread.result),
-        C: T.Tensor((M,), spread.result),
-        N: T.int32,
-    ):
-        with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
-            measure(X, Y, C, N, block)
-
-    return Program(row_spread, GUARDED)
+    return Program(row_fold_in_parts, GUARDED)

@@ -10,10 +10,17 @@ from typing import Any
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.rows import WARP, row_loader, row_reduction
-from tileops._programs.vectors import F32, as_float, store_vector, widest_vector
-from tileops.reduction.programs.folds import EXPONENTIALS, LOWEST, exponential
-from tileops.reduction.programs.rows import Rows, begin, row_walk, shared_states
+from tileops._programs.rows import WARP, assign, row_loader, row_reduction
+from tileops._programs.vectors import F32, as_float, kept, store_vector, widest_vector
+from tileops.reduction.programs.folds import LOWEST, Fold, at, exponential, exponentials
+from tileops.reduction.programs.rows import (
+    Rows,
+    begin,
+    load_state,
+    row_parts,
+    row_walk,
+    shared_states,
+)
 
 _I32, _I64 = "int32", "int64"
 
@@ -128,7 +135,7 @@ def build_softmax_streaming(
     """Softmax of rows of any length: one pass for the sums, one that mostly reads caches.
 
     Tensors: `X [M, L * vector]`, `Y [M, L * vector]`; contiguous, starting on boundaries of one
-    access. A block works on one of the `S` slices of a row, of which it sums the whole.
+    access. A block works on one row.
 
     Args:
         dtype: element type of the input.
@@ -140,15 +147,11 @@ def build_softmax_streaming(
     """
     walk = Rows(dtype, vector, False, threads, 1, unroll)
     locate, sweep, _ = row_walk(walk)
-    take = _sums_of_exponentials(vector, result != F32)
-    put = _put_exponentials(log, vector, result)
-    reduce_row = row_reduction(threads, 1, EXPONENTIALS.merge)
+    fold = exponentials(result != F32, bounded=False)
+    reduce_row = row_reduction(threads, 1, fold.merge)
     M, Q, L = T.dynamic("M"), T.dynamic("Q", _I64), T.dynamic("L")
 
-    @T.macro
-    def put_all(state, x, place, n):
-        for u in T.unroll(n):
-            put(x, u * vector, state[:2], state[2], state[3], place + u * threads * vector)
+    take, put_all = _visitors(fold, log, vector, threads, result)
 
     @T.macro
     def normalise(X, Y, row):
@@ -156,8 +159,8 @@ def build_softmax_streaming(
         x = T.alloc_local((walk.held,), dtype)
         span = T.alloc_local((3,), _I32)
         base = T.alloc_local((2,), _I64)
-        partial = shared_states(EXPONENTIALS, walk.partials)
-        state = begin(EXPONENTIALS)
+        partial = shared_states(fold, walk.partials)
+        state = begin(fold, 1)
         locate(span, base, row, L * vector)
         sweep(take, state, x, X, span, base, 0, L, thread)
         reduce_row(state, partial, thread)
@@ -172,17 +175,74 @@ def build_softmax_streaming(
     return Program(softmax, GUARDED)
 
 
-def _sums_of_exponentials(vector: int, half: bool):
-    """Makes a macro that adds visited elements to maximum and sum; of inf it makes NaN."""
+def build_softmax_split(
+    dtype: str, result: str, *, log: bool, vector: int, threads: int, unroll: int
+) -> Program:
+    """Softmax of few long rows: `S` blocks share a row, first its sums and then its results.
+
+    Arguments: as `build_softmax_streaming`, with the states of slices `[2, M * S]` between the
+    tensors, and `S` at the end.
+    """
+    walk = Rows(dtype, vector, False, threads, 1, unroll)
+    locate, sweep, _ = row_walk(walk)
+    fold = exponentials(result != F32, bounded=False)
+    fill = row_parts(fold, walk)
+    _, put_all = _visitors(fold, log, vector, threads, result)
+    merge_warp = row_reduction(WARP, 1, fold.merge)
+    M, Q, L, MS = T.dynamic("M"), T.dynamic("Q", _I64), T.dynamic("L"), T.dynamic("MS")
+
+    @T.macro
+    def merge_row(P, state, first, S, lane):
+        """Every warp merges the states of a row by itself: no barrier."""
+        for i in T.serial(T.ceildiv(S, WARP)):
+            if i * WARP + lane < S:
+                other = load_state(fold, P, first + i * WARP + lane)
+                assign(state, fold.merge(at(state, 0), tuple(map(kept, other))))
+        merge_warp(state, (), lane)
+
+    @T.macro
+    def normalise(X, P, Y, row, part, S):
+        thread = T.get_thread_binding(0)
+        x = T.alloc_local((walk.held,), dtype)
+        span = T.alloc_local((3,), _I32)
+        base = T.alloc_local((2,), _I64)
+        state = begin(fold, 1)
+        merge_row(P, state, row * S, S, thread % WARP)
+        _scale(log, state)
+        locate(span, base, row, L * vector)
+        size = T.ceildiv(L, S)
+        if part * size < L:
+            last = T.min(part * size + size, L)
+            sweep(put_all, (*state, Y, row), x, X, span, base, part * size, last, thread)
+
+    @T.prim_func
+    def softmax(
+        X: T.Tensor((Q,), dtype),
+        P: T.Tensor((2, MS), F32),
+        Y: T.Tensor((M, L * vector), result),
+        S: T.int32,
+    ):
+        fill(X, P, L * vector, M, S)
+        with T.Kernel(M * S, threads=threads) as block:
+            row = T.alloc_var(_I32)
+            T.pdl_sync()
+            row = T.truncdiv(block, S)
+            normalise(X, P, Y, row, block - row * S, S)
+
+    return Program(softmax, GUARDED)
+
+
+def _visitors(fold: Fold, log: bool, vector: int, threads: int, result: str):
+    """Makes macros for a sweep: one adds to maximum and sum, one stores what they make of it."""
+    put = _put_exponentials(log, vector, result)
 
     @T.macro
     def take(state, x, place, n):
-        before = T.alloc_local((1,), F32)
-        before[0] = state[0][0]
-        for k in T.unroll(n * vector):
-            state[0][0] = T.max(state[0][0], as_float(x[k]))
-        state[1][0] = state[1][0] * exponential(before[0] - state[0][0], half)
-        for k in T.unroll(n * vector):
-            state[1][0] += exponential(as_float(x[k]) - state[0][0], half)
+        fold.take(state, 0, x, 0, 1, n * vector, place, 1)
 
-    return take
+    @T.macro
+    def put_all(state, x, place, n):
+        for u in T.unroll(n):
+            put(x, u * vector, state[:2], state[2], state[3], place + u * threads * vector)
+
+    return take, put_all

@@ -1,11 +1,24 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
+from contextlib import suppress
 
 import pytest
 import torch
-from toys import AddInterface, AddKernel, add_kernel, add_op, body_op, define, spec, tensor
+from toys import (
+    AddCall,
+    AddInterface,
+    AddKernel,
+    add_kernel,
+    add_op,
+    body_op,
+    define,
+    pair,
+    spec,
+    tensor,
+)
 
 from tileops import Op, backend
 from tileops._core.boundary import instances
@@ -66,10 +79,56 @@ def test_failing_step_leaves_an_instance_that_cannot_be_called(probe, step):
     )
 
 
-def test_constructor_that_forgets_the_base():
-    cls = add_op(__init__=lambda self: None)
-    with pytest.raises(RuntimeError, match=r"must call super\(\).__init__"):
-        cls()(*torch.ones(2, 3))
+CALL = AddCall(3, 1.0, torch.float32, device="cpu")
+WITHOUT_THE_BASE = {
+    "call": lambda op: op(*torch.ones(2, 3)),
+    "explain": lambda op: op.explain(*torch.ones(2, 3)),
+    "kernel_for": lambda op: op.kernel_for("add", CALL),
+    "key_for": lambda op: op.key_for("add", CALL),
+    "delegate_for": lambda op: op.delegate_for("part", None),
+    "held as a sub-op": lambda op: composite().delegate_for("part", None, op),
+    "request_tune": lambda op: op.request_tune(),
+    "iter_kernels": lambda op: list(op.iter_kernels()),
+    "kernel_config": lambda op: op.kernel_config(),
+    "built_entries": lambda op: op.built_entries("add"),
+    "held_delegates": lambda op: op.held_delegates(),
+    "infer_output_shapes": lambda op: op._infer_output_shapes((3,), (3,)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+}
+
+
+def composite():
+    part = add_op()
+    stages = {"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]}
+    cls = body_op("Whole", {"x": tensor()}, {"z": tensor()}, lambda self, x: x, composition=stages)
+    cls.delegate_types = {"part": part}
+    return cls()
+
+
+@pytest.mark.parametrize("use", WITHOUT_THE_BASE)
+def test_constructor_that_forgets_the_base(use):
+    def init(self):
+        self.alpha = 1.0
+
+    op = add_op(__init__=init)()
+    with pytest.raises(RuntimeError) as caught:
+        WITHOUT_THE_BASE[use](op)
+    assert str(caught.value) == (
+        f"{type(op).__name__} was not wholly constructed: its constructor must call "
+        "super().__init__"
+    )
+
+
+def test_what_an_instance_without_the_base_says_of_itself():
+    op = add_op(__init__=lambda self: None)()
+    assert op.serving_target is None
+    for ask in (lambda: op.last_call, op.eval_roofline, op.eval_roofline_read_bytes):
+        with pytest.raises(RuntimeError, match=f"{op._name} has completed no call"):
+            ask()
+    op.alpha = 2.0
+    del op.alpha
 
 
 def test_every_field_exists_with_its_initial_value():
@@ -169,6 +228,79 @@ def test_parameter_settled_before_the_base_is_the_one_that_is_checked():
 
     op = add_op(__init__=init)("3")
     assert (op.alpha, op.doubled) == (3.0, 6.0)
+
+
+FIXED = "cannot be {} after construction; construct another op instead"
+
+
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value"), [("alpha", 2.0), ("alpha", "wrong"), ("target", "east")]
+)
+def test_what_construction_checked_cannot_be_assigned(called, name, value):
+    cls = add_op()
+    for op in (cls(3.0), type("Unlisted", (cls,), {})(3.0)):
+        if called:
+            op(*pair())
+        before = getattr(op, name)
+        with pytest.raises(AttributeError) as caught:
+            setattr(op, name, value)
+        assert str(caught.value) == f"{op._name}: {name} {FIXED.format('assigned')}"
+        with pytest.raises(AttributeError) as caught:
+            delattr(op, name)
+        assert str(caught.value) == f"{op._name}: {name} {FIXED.format('deleted')}"
+        assert getattr(op, name) is before
+        setattr(op, name, before)
+        op.remark = "attributes of one's own may change"
+        del op.remark
+        x, y = pair()
+        assert torch.equal(op(x, y), 3 * x + y)
+
+
+def test_parameter_assigned_after_the_base_is_refused_in_the_constructor():
+    def init(self, alpha=1.0, *, target=None):
+        self.alpha = alpha
+        Op.__init__(self, target=target)
+        self.doubled = 2 * alpha
+        self.doubled = self.alpha * 2
+        self.alpha = alpha + 1
+
+    with pytest.raises(AttributeError, match="alpha cannot be assigned after construction"):
+        add_op(__init__=init)(1.0)
+
+
+def test_body_cannot_assign_a_parameter():
+    def forward(self, x, y):
+        self.alpha = 5.0
+
+    op = add_op(forward=forward)(1.0)
+    with pytest.raises(AttributeError, match="alpha cannot be assigned after construction"):
+        op(*pair())
+    assert op.serving_target is None
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda op: op])
+def test_copies_are_as_fixed_as_what_they_are_copies_of(way):
+    with pytest.raises(AttributeError, match="alpha cannot be assigned"):
+        way(add_op()(1.0)).alpha = 2.0
+
+
+def test_constructor_that_fails_leaves_what_it_assigned_free():
+    def init(self, alpha=1.0):
+        self.alpha = alpha
+        with suppress(TypeError):
+            Op.__init__(self, target=3)
+        self.alpha = 2.0
+        Op.__init__(self)
+
+    assert add_op(__init__=init)().alpha == 2.0
+
+
+def test_construction_time_tensor_cannot_be_deleted(holding):
+    op = holding(torch.ones(2))
+    with pytest.raises(AttributeError, match="scale cannot be deleted after construction"):
+        del op.scale
+    assert op(torch.ones(1, 2)).tolist() == [[1, 1]]
 
 
 def test_base_runs_once():

@@ -44,6 +44,17 @@ with specs_registered(SPECS):
             call = request(x.numel(), self.alpha, x.dtype, device=x.device)
             return self.kernel_for("add", call)(x, y)
 
+    class CopiedSlotsFwdOp(CopiedAddFwdOp):
+        __slots__ = ("__secret", "alpha", "note", "unset")
+
+        def __init__(self, alpha, note, *, target=None):
+            self.__secret = "hidden"
+            self.note = note
+            super().__init__(alpha, target=target)
+
+        def secret(self):
+            return self.__secret
+
     class CopiedHoldFwdOp(Op):
         def __init__(self, scale, *, target=None):
             self.scale = scale
@@ -115,6 +126,21 @@ def test_sub_ops_are_copied_with_their_holder(way):
     assert new._delegate_stages == {id(copied): "part"}
     assert new(torch.ones(2)).tolist() == [5, 5]
     assert len(new.last_call.stages["part"]) == 1
+
+
+@WAYS
+def test_attributes_in_slots_come_along(way):
+    op = CopiedSlotsFwdOp(3.0, [1])
+    new = way(op)
+    assert (new.alpha, new.note, new.secret()) == (3.0, [1], "hidden")
+    assert not hasattr(new, "unset")
+    assert "note" not in vars(new)
+    assert (new.note is op.note) is (way is copy.copy)
+    x, y = pair()
+    assert torch.equal(new(x, y), 3 * x + y)
+    assert op.explain(x, y).error is None
+    with pytest.raises(AttributeError, match="alpha cannot be assigned"):
+        new.alpha = 1.0
 
 
 def test_deepcopy_keeps_sharing():

@@ -49,6 +49,18 @@ def test_served_call():
     assert all(kernel.built == 0 for kernel in type(op).kernel_types.values())
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+def test_gradients_and_tangents_that_a_call_would_refuse():
+    op, (x, y) = add_op(kernels())(2.0), pair(2)
+    report = op.explain(x, y.requires_grad_())
+    assert str(report.error).startswith(f"{op._name}: y requires grad, but the spec names no back")
+    with torch.no_grad():
+        assert op.explain(x, y).error is None
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        report = op.explain(torch.autograd.forward_ad.make_dual(x, x), y)
+    assert str(report.error).startswith(f"{op._name}: x carries a tangent")
+
+
 def test_text_of_a_report():
     op = add_op(kernels())(2.0)
     name = type(op).__name__

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -212,6 +213,32 @@ def test_stale_candidate_is_not_used(timed, cache):
     kernel(torch.zeros(3))
     assert kernel.config == {"cost": 2}
     assert len(timed) == 6
+
+
+def test_file_that_cannot_be_put_in_place_is_said_and_removed(timed, cache, monkeypatch):
+    def refuse(self, *_args):
+        raise PermissionError("replace refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        kernel = Tunable()
+        kernel.request_tune()
+        with pytest.warns(RuntimeWarning, match="could not be kept in .*: replace refused"):
+            kernel(torch.zeros(3))
+    assert kernel.config == {"cost": 2}
+    assert list(cache.iterdir()) == []
+
+
+def test_interrupted_write_leaves_no_file(timed, cache, monkeypatch):
+    def interrupt(self, *_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    kernel = Tunable()
+    kernel.request_tune()
+    with pytest.raises(KeyboardInterrupt):
+        kernel(torch.zeros(3))
+    assert list(cache.iterdir()) == []
 
 
 def test_folder_that_cannot_be_written_is_said_and_costs_nothing_else(timed, monkeypatch, tmp_path):

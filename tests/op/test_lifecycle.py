@@ -168,6 +168,7 @@ def holds(value):
 GENERATED = {
     "_parameter_names", "_spec", "_signature", "_check_construction", "_infer_output_shapes",
     "_call_parameters", "_call_entry", "_call_boundary", "_abc_impl", "_replaced_members",
+    "_fixed_names",
 }  # fmt: skip
 
 

@@ -176,10 +176,90 @@ def test_kernel_of_a_target_that_returns_junk(junk):
     assert op.serving_target is None
 
 
+class Marked(torch.Tensor):
+    pass
+
+
+def of_inference_mode(x):
+    with torch.inference_mode():
+        return x + 1
+
+
+STRANGE = {
+    "gradient": (
+        lambda x, y: (x + y).requires_grad_(),
+        "expected a tensor without a gradient, got one that requires grad",
+    ),
+    "parameter": (
+        lambda x, y: torch.nn.Parameter(x + y, requires_grad=False),
+        "expected a plain tensor, got a Parameter",
+    ),
+    "subclass": (
+        lambda x, y: (x + y).as_subclass(Marked), "expected a plain tensor, got a Marked",
+    ),
+    "negated": (
+        lambda x, y: torch._neg_view(x + y),
+        "expected its values, got a lazily negated tensor",
+    ),
+    "inference mode": (
+        lambda x, y: of_inference_mode(x), "expected an ordinary tensor, got one of inference mode",
+    ),
+    "view": (
+        lambda x, y: x.view_as(y), "expected storage of its own, got a tensor that shares it with x"
+    ),
+    "another shape": (
+        lambda x, y: x[1:] + 1, "the implementation returned (5,), expected (6,)",
+    ),
+    "several": (lambda x, y: (x, y), "expected a tensor, got tuple"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("which", STRANGE)
+def test_kernel_of_a_target_that_returns_a_strange_tensor(which, again):
+    kernel, text = STRANGE[which]
+    kernels = [lambda x, y: x + y, kernel] if again else [kernel]
+
+    def run(x, y):
+        return kernels.pop(0)(x, y)
+
+    op = served(lambda *specs, **params: run)
+    if again:
+        op(*pair())
+    with pytest.raises(SignatureError) as caught:
+        op(*pair())
+    assert (
+        str(caught.value)
+        .splitlines()[0]
+        .endswith(f"{text}; the kernel of target 'east' returned it")
+    )
+    assert str(caught.value).startswith(f"{op._name} (call): outputs.z")
+    assert caught.value.op == op._name
+
+
+def test_kernel_of_a_target_that_returns_a_lazily_conjugated_tensor():
+    kind = {"signature": {"forall": {"S": "Shape", "T": "DType[complex64]"}}}
+    cls = body_op("Conj", {"x": tensor()}, {"y": tensor()}, lambda self, x: x.conj(), **kind)
+    op = served(lambda *specs, **params: lambda x: x.clone().conj(), cls)
+    with pytest.raises(SignatureError, match="expected its values, got a lazily conjugated tensor"):
+        op(torch.ones(2, dtype=torch.complex64))
+
+
+def test_body_that_returns_a_tensor_that_requires_grad():
+    bad = add_op(forward=lambda self, x, y: (x + y).requires_grad_())()
+    whole = outer(add_op(), forward=lambda self, x: (x + 1).requires_grad_())()
+    for op, inputs in ((bad, pair()), (whole, pair()[:1])):
+        with pytest.raises(SignatureError, match="expected a tensor without a gradient"):
+            op(*inputs)
+    passed = outer(add_op(), forward=lambda self, x: x + 1)()
+    assert passed(torch.ones(2, requires_grad=True)).requires_grad
+
+
 def test_builder_that_returns_the_op_itself():
     op = served(lambda *specs, **params: op)
-    with pytest.raises(RecursionError):
+    with pytest.raises(RecursionError) as caught:
         op(*pair())
+    assert caught.value.__notes__ == [f"in the kernel of target 'east' for {op._name}"]
     assert op.serving_target is None
     assert calls._stack.frames == []
 

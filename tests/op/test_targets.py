@@ -115,16 +115,19 @@ def test_several_targets_claim_the_device():
     with pytest.raises(AmbiguousTargetError) as caught:
         op(*pair())
     assert str(caught.value) == (
-        "several targets claim cpu: 'east', 'west'; pass target= to the constructor"
+        f"{op._name}: several targets claim cpu: 'east', 'west'; pass target= to the constructor"
     )
     assert op.serving_target is None
 
 
 def test_unknown_target(monkeypatch):
     claim("east")
+    op = add_op()(target="nowhere")
     with pytest.raises(UnknownTargetError) as caught:
-        add_op()(target="nowhere")(*pair())
-    assert str(caught.value) == "target 'nowhere' is not registered; known targets: 'east'"
+        op(*pair())
+    assert str(caught.value) == (
+        f"{op._name}: target 'nowhere' is not registered; known targets: 'east'"
+    )
     failed = Loading("broken", "broken", 0.1, "ImportError: no")
     monkeypatch.setattr(loading, "_loadings", [failed])
     with pytest.raises(UnknownTargetError, match=r"; see tileops.backend.load_failures\(\)"):
@@ -136,10 +139,11 @@ def test_detector_that_raises():
         raise OSError("driver asleep")
 
     backend.register_detector(target="east", detect=detect)
+    op = add_op()()
     with pytest.raises(BackendError) as caught:
-        add_op()()(*pair())
+        op(*pair())
     assert str(caught.value) == (
-        "the detector of target 'east' failed on cpu: OSError: driver asleep"
+        f"{op._name}: the detector of target 'east' failed on cpu: OSError: driver asleep"
     )
     assert isinstance(caught.value.__cause__, OSError)
 

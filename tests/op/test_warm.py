@@ -156,12 +156,13 @@ def test_results_are_judged_on_every_call(wrong):
     assert op.last_call is record
 
 
-def test_subclasses_of_tensor_are_results_too():
-    op = body_op(
-        "Param", {"x": tensor()}, {"y": tensor()},
-        lambda self, x: torch.nn.Parameter(x + 1, requires_grad=False),
-    )()  # fmt: skip
-    with torch.no_grad():
+def test_subclasses_of_tensor_are_results_where_one_was_passed():
+    class Marked(torch.Tensor):
+        pass
+
+    op = body_op("Same", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1)()
+    for _ in range(2):
+        assert op(ones(2).as_subclass(Marked)).tolist() == [2, 2]
         assert op(ones(2)).tolist() == [2, 2]
 
 

@@ -47,11 +47,11 @@ class Checked:
         """Check a call; inputs left out are absent."""
         return self.plan.check(self, dict.fromkeys(self.plan.input_names) | tensors)
 
-    def check_result(self, result: Any, **tensors: Any) -> None:
+    def check_result(self, result: Any, target: str | None = None, **tensors: Any) -> None:
         """Check a call and what its implementation returned."""
         record = self.check(**tensors)
         passed = dict.fromkeys(self.plan.input_names) | tensors
-        self.plan.check_result(self, record, result, passed)
+        self.plan.check_result(self, record, result, passed, target)
 
 
 @pytest.fixture

@@ -106,6 +106,64 @@ def test_results_that_are_rejected(pair, result, error, text):
     assert text in str(fault)
 
 
+class Marked(torch.Tensor):
+    pass
+
+
+def of_inference_mode():
+    with torch.inference_mode():
+        return X + 1
+
+
+@pytest.mark.parametrize(
+    ("y", "target", "text"),
+    [
+        ((X + 1).as_subclass(Marked), None, "expected a plain tensor, got a Marked"),
+        (
+            (X + 1).requires_grad_(),
+            None,
+            "expected a tensor without a gradient, got one that requires grad",
+        ),
+        (torch._neg_view(X + 1), "east", "expected its values, got a lazily negated tensor"),
+        (of_inference_mode(), "east", "expected an ordinary tensor, got one of inference mode"),
+        (X, "east", "expected storage of its own, got a tensor that shares it with x"),
+        (None, "east", "expected a tensor, got None"),
+        (X[:1] + 1, "east", "the implementation returned (1, 3), expected (2, 3)"),
+    ],
+)
+def test_strange_results_and_who_returned_them(pair, y, target, text):
+    fault = rejected(lambda: pair.check_result((y, X.sum(1)), target, x=X))
+    blamed = f"; the kernel of target {target!r} returned it" if target else ""
+    assert fault.fault == text + blamed
+
+
+def test_absent_output_that_a_target_returns(op_for):
+    op = op_for(PAIR, with_sum=False, in_place=False)
+    fault = rejected(lambda: op.check_result((X + 1, X.sum(1)), "east", x=X))
+    assert fault.fault == (
+        "the output is absent, got Tensor; the kernel of target 'east' returned it"
+    )
+
+
+def test_lazily_conjugated_result(op_for):
+    op = op_for(PAIR.replace("float16", "complex64"), with_sum=False, in_place=False)
+    z = torch.complex(X, X)
+    op.check_result((z.clone().conj(), None), x=z)
+    fault = rejected(lambda: op.check_result((z.clone().conj(), None), "east", x=z))
+    assert fault.fault.startswith("expected its values, got a lazily conjugated tensor; the kernel")
+
+
+def test_gradients_pass_through_a_composite_only(op_for, plan_for):
+    grad = X.clone().requires_grad_()
+    assert plan_for(PAIR)._plan.spec.has_boundary
+    op = op_for(PAIR, with_sum=False, in_place=False)
+    rejected(lambda: op.check_result((grad + 1, None), x=grad))
+    whole = PAIR + "  composition: {kind: composite, stages: [{name: part, op: MatFwdOp}]}\n"
+    op = op_for(whole, with_sum=False, in_place=False)
+    op.check_result((grad + 1, None), x=grad)
+    rejected(lambda: op.check_result((grad + 1, None), x=X))
+
+
 def test_outputs_share_no_storage_with_each_other(op_for, matrix):
     both = torch.zeros(8)
     fault = rejected(lambda: matrix.check_result((both[:6].view(3, 2), both[6:]), x=X))

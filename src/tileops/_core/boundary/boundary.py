@@ -15,7 +15,7 @@ from tileops._core.boundary.operators import OperatorParts, mark_written, regist
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
-from tileops._core.boundary.source import entry_source, returned_outputs
+from tileops._core.boundary.source import entry_source, held_names, returned_outputs
 from tileops._core.codegen.loading import compile_source
 from tileops._core.runtime.tensors import is_ordinary, is_writable
 from tileops._core.runtime.tracing import is_traced
@@ -106,10 +106,12 @@ def _finder(
 def _fake(spec: OpSpec, branch: EffectBranch) -> Callable[..., Any]:
     """The branch's fake: check, then empty results of the checked shapes."""
     names = (*spec.signature.inputs, *(("out",) if branch.has_out else ()))
-    returned = returned_outputs(spec, branch)
+    returned, held = returned_outputs(spec, branch), held_names(spec)
 
     def fake(*arguments: Any) -> Any:
         op = instances.find(arguments[-1])
+        if held and torch.is_grad_enabled():
+            faults.refuse_held(op, held)
         record = op._check_in_fake(dict(zip(names, arguments, strict=False)))
         made = tuple(fresh_output(record, name) for name in returned)
         if not made:
@@ -137,12 +139,14 @@ _HELPERS: dict[str, Any] = {
     "_float": float,
     "_str": str,
     "_is_grad_enabled": torch.is_grad_enabled,
+    "_is_compiling": torch.compiler.is_compiling,
     "_find_instance": instances.find,
     "_mark_written": mark_written,
     "_refuse_input": faults.refuse_input,
     "_refuse_out": faults.refuse_out,
     "_refuse_execution": faults.refuse_execution,
     "_refuse_gradient": faults.refuse_gradient,
+    "_refuse_held": faults.refuse_held,
     "_refuse_tangents": faults.refuse_tangents,
     "_refuse_mixture": faults.refuse_mixture,
     "_type": type,

@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.scalars import unfit
 from tileops._core.lang.values import shown, shown_with_type
+from tileops._core.runtime.placement import requires_grad
 from tileops._core.runtime.tensors import unusual
 from tileops.errors import SignatureError, SignatureTypeError
 
@@ -108,6 +109,20 @@ def _no_gradient(op: Any, names: str, cause: str) -> RuntimeError:
         f"{op._spec.name}: {names} requires grad, but {cause}; call it under torch.no_grad() for "
         "detached results"
     )
+
+
+def refuse_held(op: Any, names: Sequence[str]) -> None:
+    """Refuse construction-time tensors that require grad, if any does.
+
+    A trace that looked at them would make them its inputs: there the fake asks.
+    """
+    found = [name for name in names if requires_grad(op, name)]
+    if found:
+        raise RuntimeError(
+            f"{op._spec.name}: {', '.join(found)} requires grad, but no gradient reaches a tensor "
+            "that was passed at construction; detach it, or call the op under torch.no_grad() for "
+            "detached results"
+        )
 
 
 def refuse_tangents(op: Any, tensors: Mapping[str, Any]) -> None:

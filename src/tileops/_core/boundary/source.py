@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import EffectBranch
-from tileops._core.spec.model import OpSpec, TensorOutput
+from tileops._core.spec.model import OpSpec, TensorInput, TensorOutput
 
 
 def entry_source(
@@ -26,7 +26,7 @@ def entry_source(
         f'"""How calls of {spec.name} enter: printed from its spec, not written by hand."""'
     )
     printer = _EntryPrinter(spec, parameters, writer)
-    printer.print_bind()
+    printer.print_bind(bounded=bool(branches))
     if branches:
         printer.print_boundary(branches)
         for number, branch in enumerate(branches):
@@ -50,12 +50,16 @@ class _EntryPrinter:
         self.execution = [p for p in parameters if p.role == "execution"]
         self.absentable = [p.name for p in parameters if p.role != "execution" and not p.required]
 
-    def print_bind(self) -> None:
+    def print_bind(self, *, bounded: bool) -> None:
         """Print `_bind_call`."""
         with self.writer.function(
             "_bind_call", self._signature(), "tuple", "The call's arguments, bound."
         ):
             self._print_checks()
+            if bounded:
+                self._print_tangent_check()
+                self._print_gradient_check()
+            self._print_held_check()
             self.writer.line(f"return {self._bound()}")
 
     def _bound(self) -> str:
@@ -113,6 +117,7 @@ class _EntryPrinter:
             self._print_checks()
             self._print_tangent_check()
             self._print_gradient_check()
+            self._print_held_check()
             if len(branches) == 1:
                 self._print_operator_call(0, branches[0], "_op._instance_key")
                 return
@@ -152,6 +157,13 @@ class _EntryPrinter:
         required = any(p.required for p in self.parameters if p.name == name)
         present = "" if required else f"{self.names[name]} is not None and "
         return f"{present}{self.names[name]}.requires_grad"
+
+    def _print_held_check(self) -> None:
+        """Refuse construction-time tensors that require grad: no gradient reaches them."""
+        held = held_names(self.spec)
+        if held:
+            with self.writer.block("if _is_grad_enabled() and not _is_compiling()"):
+                self.writer.line(f"_refuse_held(_op, {held!r})")
 
     def print_call(self, number: int, branch: EffectBranch) -> None:
         """Print `_call_N`: the operator's call and the result as the caller gets it."""
@@ -230,6 +242,12 @@ def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
     if output.buffered and branch.has_out:
         return "out"
     return output.alias if output.alias in branch.writes else None
+
+
+def held_names(spec: OpSpec) -> tuple[str, ...]:
+    """The construction-time tensors."""
+    params = spec.signature.params.values()
+    return tuple(param.name for param in params if isinstance(param, TensorInput))
 
 
 def branch_text(branch: EffectBranch) -> str:

@@ -80,7 +80,7 @@ def write_result_check(context: Context) -> None:
         tensors = ", ".join(f"{name!r}: op.{name}" for name in held)
         returned = ", ".join(f"{name!r}: {spell('value', name)}" for name in outputs)
         parts = ["faults", "record", f"{{{returned}}}", "tensors", f"{{{tensors}}}"]
-        writer.items(f"{context.helper('check_storages')}(", parts, ")")
+        writer.items(f"{context.helper('check_new')}(", parts, ")")
 
 
 def _write_output_check(context: Context, output: TensorOutput) -> None:

@@ -65,12 +65,17 @@ def _if_there(name: str, seen: list[str]) -> str:
 
 
 def write_result_test(context: Context) -> None:
-    """Return early where every output is a new tensor of just the promised form."""
+    """Return early where every output is a new tensor of just the promised form.
+
+    What a target returned is judged in full.
+    """
     writer, outputs = context.writer, context.plan.spec.signature.outputs
     if any(o.buffered or o.alias or o.nullable is not None for o in outputs.values()):
         return
     single = len(outputs) == 1
-    tests = [] if single else [f"type(result) is tuple and len(result) == {len(outputs)}"]
+    tests = ["faults.target is None"]
+    if not single:
+        tests.append(f"type(result) is tuple and len(result) == {len(outputs)}")
     promised = context.helper("is_as_promised")
     for place, name in enumerate(outputs):
         given = "result" if single else f"result[{place}]"

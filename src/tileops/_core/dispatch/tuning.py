@@ -212,14 +212,23 @@ def _store(key: dict[str, Any], place: int) -> None:
     target = _file(key)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=target.parent, prefix=target.stem, suffix=".part", delete=False
-        ) as part:
-            json.dump({"key": key, "candidate": place}, part, indent=1)
-        Path(part.name).replace(target)
+        _write_whole(target, json.dumps({"key": key, "candidate": place}, indent=1))
     except OSError as error:
         warnings.warn(
             f"the tuning result could not be kept in {target}: {error}",
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+def _write_whole(target: Path, text: str) -> None:
+    """Write a file that others see whole or not at all; a failure leaves nothing behind."""
+    handle, name = tempfile.mkstemp(".part", target.stem, target.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

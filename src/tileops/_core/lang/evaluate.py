@@ -135,29 +135,11 @@ class _Evaluation:
         self._scope = scope
         self._variables: dict[str, object] = {}
         self._steps = MAX_STEPS
-        self._rules: Mapping[type[Node], Callable[[Any], Any]] = {
-            Constant: self._constant,
-            Name: self._name,
-            Attribute: self._attribute,
-            Subscript: self._subscript,
-            Slice: self._slice,
-            Negate: self._negate,
-            Arithmetic: self._arithmetic,
-            Compare: self._compare,
-            Not: self._not,
-            Logical: self._logical,
-            Conditional: self._conditional,
-            TupleNode: self._tuple,
-            Call: self._call,
-            Each: self._each,
-            Present: self._present,
-            Bytes: self._bytes,
-        }
 
     def value(self, expr: Expr) -> Any:
         """The value of a node."""
         self._spend(1, expr)
-        return self._rules[type(expr)](expr)
+        return _RULES[type(expr)](self, expr)
 
     def _spend(self, steps: int, expr: Expr) -> None:
         self._steps -= steps
@@ -323,3 +305,24 @@ def _as_tuple(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple([_as_tuple(item) for item in value])
     return value
+
+
+_RULES: Mapping[type[Node], Callable[[_Evaluation, Any], Any]] = {
+    Constant: _Evaluation._constant,
+    Name: _Evaluation._name,
+    Attribute: _Evaluation._attribute,
+    Subscript: _Evaluation._subscript,
+    Slice: _Evaluation._slice,
+    Negate: _Evaluation._negate,
+    Arithmetic: _Evaluation._arithmetic,
+    Compare: _Evaluation._compare,
+    Not: _Evaluation._not,
+    Logical: _Evaluation._logical,
+    Conditional: _Evaluation._conditional,
+    TupleNode: _Evaluation._tuple,
+    Call: _Evaluation._call,
+    Each: _Evaluation._each,
+    Present: _Evaluation._present,
+    Bytes: _Evaluation._bytes,
+}
+"""How each kind of node is evaluated."""

@@ -55,10 +55,7 @@ class Calls(Serving):
             BackendError: no target can be selected.
         """
         if self._instance_key is None:
-            raise RuntimeError(
-                f"{type(self).__name__} was not wholly constructed: its constructor must call "
-                "super().__init__"
-            )
+            raise self._unconstructed()
         try:
             if self.compile_op_names:
                 return self._call_boundary(*args, **kwargs)
@@ -69,7 +66,11 @@ class Calls(Serving):
             fault = None if torch.compiler.is_compiling() else self._binding_fault(args, kwargs)
             if fault is None:
                 raise
-            raise fault from error
+            try:
+                raise fault from error
+            finally:
+                # The error's traceback leads back here: a name for it would close a cycle.
+                del fault
         tensors = dict(zip(self._signature.input_names, inputs, strict=True))
         if writes:
             tensors.update(writes)
@@ -147,7 +148,7 @@ class Calls(Serving):
             record = self._signature.check(self, tensors)
             if writes_nothing(record):
                 result = empty_result(record, self._spec, tensors)
-                self._complete(record, tensors, reports, result)
+                self._complete(record, tensors, reports, result, None)
                 return result
             with self._bind_lock:
                 # A call that selects keeps the lock until it is complete or undone, so that no
@@ -161,7 +162,7 @@ class Calls(Serving):
                 result = self._produce(builder, kernels, record, tensors, inputs, body, arguments)
             if result.__class__ is list:
                 result = tuple(result)
-            self._complete(record, tensors, reports, result)
+            self._complete(record, tensors, reports, result, builder)
             return result
         finally:
             del frames[depth:]
@@ -181,7 +182,7 @@ class Calls(Serving):
             result = self._produce(builder, kernels, record, tensors, inputs, body, arguments)
             if result.__class__ is list:
                 result = tuple(result)
-            self._complete(record, tensors, reports, result)
+            self._complete(record, tensors, reports, result, builder)
         except Exception:
             self._reset_binding()
             raise
@@ -203,10 +204,17 @@ class Calls(Serving):
         return self._call_target(builder, kernels, record, tensors, inputs, arguments)
 
     def _complete(
-        self, record: SignatureCall, tensors: dict[str, Any], reports: list[Report], result: Any
+        self,
+        record: SignatureCall,
+        tensors: dict[str, Any],
+        reports: list[Report],
+        result: Any,
+        builder: Any,
     ) -> None:
         """Check the result, file what sub-ops reported, and record the call."""
-        self._signature.check_result(self, record, result, tensors)
+        in_tree = builder is None or builder is _UNRESOLVED or _is_meta(record)
+        target = None if in_tree else self._serving_target
+        self._signature.check_result(self, record, result, tensors, target)
         self._record(record, reports)
 
     def _record(self, record: SignatureCall, reports: list[Report]) -> None:
@@ -215,7 +223,7 @@ class Calls(Serving):
             record.file_stages(self._filed(reports))
         frames = _stack.frames
         frames.pop()
-        self._last_call = record
+        self.__dict__["_last_call"] = record  # as by assignment, without the test for parameters
         if frames:
             frames[-1][1].append((self, record))
 

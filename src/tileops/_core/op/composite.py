@@ -50,7 +50,7 @@ class Composite(Entries):
         """
         try:
             held = self._delegates[stage][identity]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, AttributeError):
             return self._hold(stage, identity, given, params)
         if given is None or given is held:
             return held
@@ -66,6 +66,7 @@ class Composite(Entries):
                 f"{self._name}: stage {stage!r} holds no sub-op for the identity {identity!r}, and "
                 "a compiler cannot make one: call the op once before it is compiled"
             )
+        self._demand_constructed()
         self._check_place(stage, identity)
         with self._build_lock:
             held = self._delegates.get(stage, {}).get(identity)
@@ -135,6 +136,7 @@ class Composite(Entries):
 
     def _held(self) -> Held:
         """What is held at this instant, read without a lock, in order of holding."""
+        self._demand_constructed()
         return [
             (stage, identity, op)
             for stage, ops in list(self._delegates.items())
@@ -143,6 +145,7 @@ class Composite(Entries):
 
     def held_delegates(self) -> tuple[Op, ...]:
         """The sub-ops that the op holds, in stage order and in order of holding."""
+        self._demand_constructed()
         with self._build_lock:
             return tuple(
                 op

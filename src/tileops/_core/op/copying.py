@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import MemberDescriptorType
 from typing import Any, TypeVar
 
 import torch
@@ -34,6 +35,29 @@ _FIXED = (
     "_construction_indices", "_installed_kernel_types", "_keys_by_interface", "_preferred_over",
 )  # fmt: skip
 """Read-only fields that copies share, and that the process that loads a pickle works out again."""
+
+
+def attributes_of(op: object) -> dict[str, Any]:
+    """The attributes of an instance, those in slots of its class included."""
+    slots = {name: getattr(op, name) for name in _slots(type(op)) if hasattr(op, name)}
+    return {**op.__dict__, **slots}
+
+
+def adopt(op: object, attributes: Mapping[str, Any]) -> None:
+    """Give an instance that no constructor made the attributes of another."""
+    slots = frozenset(_slots(type(op)))
+    for name, value in attributes.items():
+        if name in slots:
+            object.__setattr__(op, name, value)
+        else:
+            op.__dict__[name] = value
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, MemberDescriptorType):
+                yield name
 
 
 class _Trying(threading.local):
@@ -82,7 +106,7 @@ class Copies(Differentiated):
 
     def __setstate__(self, state: tuple[dict[str, Any], Held]) -> None:
         loading.ensure_complete(type(self).__name__)
-        self.__dict__.update(state[0])
+        adopt(self, state[0])
         self._construction_indices = self._check_construction()
         self._keep_parameters()
         self._install_table()
@@ -90,7 +114,7 @@ class Copies(Differentiated):
 
     def _revived(self: Self, new: Self, values: dict[str, Any], held: Held) -> Self:
         """`new` with the carried values, the tables of this instance and a life of its own."""
-        new.__dict__.update(values)
+        adopt(new, values)
         for name in _FIXED:
             setattr(new, name, getattr(self, name))
         new._begin(held)
@@ -106,9 +130,10 @@ class Copies(Differentiated):
             self._delegate_stages[id(op)] = stage
 
     def _carried(self) -> dict[str, Any]:
+        self._demand_constructed()
         return {
             name: value
-            for name, value in list(self.__dict__.items())
+            for name, value in attributes_of(self).items()
             if name not in _OWN and name not in _FIXED
         }
 

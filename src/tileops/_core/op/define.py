@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tileops._core.boundary.boundary import make_boundary, make_entry
 from tileops._core.boundary.parameters import call_parameters
 from tileops._core.runtime.plan import signature_plan_for
+from tileops._core.spec.model import Param
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError
 
@@ -59,6 +60,8 @@ def _install_all(cls: type[Op], spec: OpSpec) -> None:
         return
     assert plan is not None
     cls._parameter_names = tuple(plan.parameter_names)
+    values = (name for name, p in spec.signature.params.items() if isinstance(p, Param))
+    cls._fixed_names = frozenset({"target", *values})
     _install_checks(cls, plan)
     if spec.roofline is not None:
         _install_roofline(cls, plan)
@@ -75,6 +78,7 @@ def _install_checks(cls: type[Op], plan: _SignaturePlan) -> None:
         self: Op, *shapes: Any, dtypes: Mapping[str, str] | None = None, **named: Any
     ) -> Any:
         """Output shapes from input shapes, given in order or by name, None where absent."""
+        self._demand_constructed()
         count = len(plan.input_names)
         if len(shapes) > count:
             raise plan.misuse(f"takes the shapes of {count} inputs, got {len(shapes)}")

@@ -64,6 +64,7 @@ class Entries(Calls):
             DispatchError: no implementation serves the call, or several do.
             TypeError: the call spec has another type than the interface's.
         """
+        self._demand_constructed()
         self._check_request(interface, call)
         if call.device is None and not call.stated_device_facts:
             call = _on_current_device(call)
@@ -71,6 +72,7 @@ class Entries(Calls):
 
     def _make_entry(self, interface: str, call: CallSpec) -> Any:
         """Select and build for a call spec that is not in the table."""
+        self._demand_constructed()
         self._check_request(interface, call)
         self._check_keyable(interface, call)
         with self._build_lock:

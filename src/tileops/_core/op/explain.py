@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.dispatch.call_spec import CallSpec
-from tileops._core.op.copying import Copies
+from tileops._core.op.copying import Copies, adopt, attributes_of
 from tileops._core.op.entries import _build_of, _on_current_device, kernels_in
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.tracing import active_fake_mode
@@ -192,20 +192,24 @@ class _Explainer:
 
     def explain(self, args: Any, kwargs: Any) -> Explanation:
         """The report; the result that the signature promises stays in `result`."""
-        end: str | None = None
-        error: Exception | None = None
+        end, error = self._outcome(args, kwargs)
+        # What is left refers to nothing that refers back: tensors go with their last reference.
+        self.refusal = None
+        self.shadow.__dict__.clear()
+        return Explanation(**self.facts, steps=tuple(self.steps), end=end, error=error)
+
+    def _outcome(self, args: Any, kwargs: Any) -> tuple[str | None, Exception | None]:
+        """Why the report ends early, and the error with which the call would be refused."""
         try:
-            end = self._follow(args, kwargs)
+            return self._follow(args, kwargs), None
         except TileOpsError as refusal:
-            error = refusal
+            return None, _without_frames(refusal)
         except _CannotFollow:
-            end = f"{_STOPPED} without the result of a kernel"
+            return f"{_STOPPED} without the result of a kernel", None
         except Exception as failure:
             if failure is self.refusal:
-                error = failure
-            else:
-                end = f"{_STOPPED}: {type(failure).__name__}: {failure}"
-        return Explanation(**self.facts, steps=tuple(self.steps), end=end, error=error)
+                return None, _without_frames(failure)
+            return f"{_STOPPED}: {type(failure).__name__}: {failure}", None
 
     def _follow(self, args: Any, kwargs: Any) -> str | None:
         """Bind, check, select and follow the body; why the report ends before the body did."""
@@ -235,8 +239,10 @@ class _Explainer:
     def _bind(self, args: Any, kwargs: Any) -> Any:
         try:
             return self.shadow._entry().bind(self.shadow, *args, **kwargs)
-        except TypeError as error:
-            self.refusal = self.shadow._binding_fault(args, kwargs) or error
+        except Exception as error:
+            unbound = isinstance(error, TypeError)
+            fault = self.shadow._binding_fault(args, kwargs) if unbound else None
+            self.refusal = fault or error
             raise self.refusal from None
 
     def _settle_target(self, record: SignatureCall) -> bool:
@@ -303,11 +309,21 @@ class _Explainer:
 _STOPPED = "the body cannot be followed further"
 
 
+def _without_frames(error: Exception) -> Exception:
+    """An error as data: with its traceback it would keep the call's tensors alive."""
+    link: BaseException | None = error
+    while link is not None and link.__traceback__ is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
+
+
 def _shadow(op: Explained) -> Explained:
     """An instance with the same attributes, whose tables may be written."""
+    op._demand_constructed()
     shadow = type(op).__new__(type(op))
     shared: dict[int, Any] = {}
-    shadow.__dict__.update({name: _own(value, shared) for name, value in op.__dict__.items()})
+    adopt(shadow, {name: _own(value, shared) for name, value in attributes_of(op).items()})
     shadow._known_calls = {}
     return shadow
 

@@ -25,7 +25,11 @@ class OpMeta(ABCMeta):
             fault = _binding_fault(cls, args, kwargs)
             if fault is None:
                 raise
-            raise fault from error
+            try:
+                raise fault from error
+            finally:
+                # The error's traceback leads back here: a name for it would close a cycle.
+                del fault
 
 
 def _binding_fault(

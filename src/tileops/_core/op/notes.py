@@ -8,7 +8,10 @@ from contextlib import suppress
 def add_note(error: BaseException, text: str) -> None:
     """Attach a note to an exception, on Python 3.10 as on later versions.
 
-    One that takes no attributes goes without: what was raised matters more than where.
+    One that takes no attributes goes without: what was raised matters more than where. A note that
+    is there already, as of a recursion, is not repeated.
     """
     with suppress(Exception):
-        error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
+        known = getattr(error, "__notes__", ())
+        if text not in known:
+            error.__notes__ = [*known, text]  # type: ignore[attr-defined]

@@ -101,6 +101,7 @@ class Records(Composite):
                 yield kernel
 
     def _walk_kernels(self) -> Iterator[Kernel]:
+        self._demand_constructed()
         with self._build_lock:
             entries = [entry for built in self._built_entries.values() for entry in built.values()]
         for entry in entries:
@@ -116,6 +117,7 @@ class Records(Composite):
         Raises:
             OpNotAvailableError: the interface is not declared.
         """
+        self._demand_constructed()
         if interface not in self.interfaces:
             declared = ", ".join(map(repr, self.interfaces)) or "none"
             raise OpNotAvailableError(

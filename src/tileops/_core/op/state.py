@@ -73,6 +73,8 @@ class OpState(ABC):
     _call_entry: ClassVar[CallEntry | None] = None
     _replaced_members: ClassVar[tuple[str, ...]] = ()
     """Members of the class body that generated ones replaced; the validator reports them."""
+    _fixed_names: ClassVar[frozenset[str]] = frozenset({"target"})
+    """`target` and the parameters that are no tensors: checked once, by construction."""
 
     # Construction group.
     target: str | None
@@ -103,6 +105,41 @@ class OpState(ABC):
     _last_call: SignatureCall | None = None
     _tune_requested: bool = False
     _tune_warned: bool = False
+
+    if not TYPE_CHECKING:
+        # A type checker would take any attribute for one that may be assigned.
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Assign an attribute; what construction checked stays, as calls rely on it."""
+            if name in self._fixed_names and self._instance_key is not None:
+                if value is getattr(self, name, self):
+                    return
+                raise self._fixed(name, "assigned")
+            super().__setattr__(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            """Delete an attribute that is neither `target` nor a parameter."""
+            declared = () if self._signature is None else self._signature.parameter_names
+            if self._instance_key is not None and (name in self._fixed_names or name in declared):
+                raise self._fixed(name, "deleted")
+            super().__delattr__(name)
+
+    def _fixed(self, name: str, done: str) -> AttributeError:
+        return AttributeError(
+            f"{type(self).__name__}: {name} cannot be {done} after construction; construct "
+            "another op instead"
+        )
+
+    def _unconstructed(self) -> RuntimeError:
+        """The error of an instance without a key."""
+        return RuntimeError(
+            f"{type(self).__name__} was not wholly constructed: its constructor must call "
+            "super().__init__"
+        )
+
+    def _demand_constructed(self) -> None:
+        if self._instance_key is None:
+            raise self._unconstructed()
 
     def _initialise_binding(self) -> None:
         """Give the binding group its initial values, in new tables."""

@@ -16,6 +16,7 @@ class Tuned(Records):
 
         Kernels of a target are out of reach, which is said once per instance.
         """
+        self._demand_constructed()
         with self._build_lock:
             self._tune_requested = True
             if self._is_target_served():

@@ -34,11 +34,14 @@ class Faults:
     Args:
         plan: the plan of the class.
         phase: the step list that the numbers refer to.
+        target: the target whose kernel returned the result that is judged; None for no target.
     """
 
-    def __init__(self, plan: Plan, phase: Phase) -> None:
+    def __init__(self, plan: Plan, phase: Phase, target: str | None = None) -> None:
         self.plan = plan
         self.phase = phase
+        self.target = target
+        self._targets: dict[str, Faults] = {}
         self._steps = plan.construction if phase == "construction" else plan.call
         self._classes = Classes(plan.spec.adts)
 
@@ -173,27 +176,43 @@ class Faults:
 
     # Results and formulas
 
+    def of_target(self, target: str) -> Faults:
+        """The same, for results of a target's kernels."""
+        found = self._targets.get(target)
+        if found is None:
+            found = self._targets[target] = Faults(self.plan, self.phase, target)
+        return found
+
+    def _named(self, fault: str) -> str:
+        """A fault of a result, with the target that is to blame."""
+        if self.target is None:
+            return fault
+        return f"{fault}; the kernel of target {self.target!r} returned it"
+
     def result(self, path: str, fault: str, text: str | None = None) -> SignatureError:
         """The error of a returned value of the wrong form."""
-        return self._plain(SignatureError, path, fault, self._output_location(path), text)
+        location = self._output_location(path)
+        return self._plain(SignatureError, path, self._named(fault), location, text)
 
     def result_type(self, path: str, fault: str) -> SignatureError:
         """The error of a returned value that is no tensor."""
-        return self._plain(SignatureTypeError, path, fault, self._output_location(path))
+        location = self._output_location(path)
+        return self._plain(SignatureTypeError, path, self._named(fault), location)
 
     def unwanted(self, name: str, fault: str) -> SignatureError:
         """The error of a value returned for an output that is absent."""
         nullable = self.plan.spec.signature.outputs[name].nullable
         assert nullable is not None
         path = f"outputs.{name}.nullable"
-        return self._plain(SignatureError, path, fault, nullable.location, nullable.text)
+        named = self._named(fault)
+        return self._plain(SignatureError, path, named, nullable.location, nullable.text)
 
     def output(self, name: str, aspect: str, fault: str) -> SignatureError:
         """The error of a returned tensor whose shape, dtype, device or layout is wrong."""
         output = self.plan.spec.signature.outputs[name]
         text = {"shape": output.shape.text, "dtype": output.dtype.text}.get(aspect)
         path = f"outputs.{name}.{aspect}"
-        return self._plain(SignatureError, path, fault, output.location, text)
+        return self._plain(SignatureError, path, self._named(fault), output.location, text)
 
     def formula(
         self, path: str, record: SignatureCall, reason: BaseException | str

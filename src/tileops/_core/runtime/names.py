@@ -26,9 +26,9 @@ from tileops._core.runtime.placement import CONFLICT, call_device, held, placed
 from tileops._core.runtime.record import Branches, CallFacts, SignatureCall
 from tileops._core.runtime.results import (
     check_identity,
+    check_new,
     check_nothing,
     check_output,
-    check_storages,
     is_as_promised,
     own_storages,
     returned,
@@ -72,8 +72,8 @@ __all__ = [
     "ceil_div",
     "check_identity",
     "check_nothing",
+    "check_new",
     "check_output",
-    "check_storages",
     "is_as_promised",
     "own_storages",
     "coalesce_dtype",

@@ -108,6 +108,15 @@ def _misfit(declared: Any, tensor: torch.Tensor, form: Form) -> str | None:
     return None
 
 
+def requires_grad(op: Any, name: str) -> bool:
+    """Whether a construction-time tensor, or the one it is a copy of, requires grad."""
+    tensor: torch.Tensor | None = getattr(op, name, None)
+    copies: Copies | None = op._placed_tensors.get(name)
+    if copies is not None and tensor is not None and copies.knows(tensor):
+        tensor = copies.source
+    return isinstance(tensor, torch.Tensor) and tensor.requires_grad
+
+
 def placed(
     faults: Faults, op: Any, name: str, device: torch.device | None, dtype: str
 ) -> torch.Tensor:
@@ -131,7 +140,9 @@ def placed(
     if found is None or found.dtype is not wanted:
         if copies.source.is_meta and device.type != "meta":
             raise faults.held(name, f"a meta tensor has no contents to move to {device}")
-        found = copies[device] = copies.source.to(device=device, dtype=wanted)
+        # An ordinary tensor without history, whatever mode the first call that needs it runs in.
+        with torch.inference_mode(False), torch.no_grad():
+            found = copies[device] = copies.source.to(device=device, dtype=wanted)
     if found is not tensor:
         setattr(op, name, found)
     return found

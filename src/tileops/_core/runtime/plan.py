@@ -166,15 +166,28 @@ class _SignaturePlan:
         }
 
     def check_result(
-        self, op: Any, record: SignatureCall, result: Any, tensors: Mapping[str, Any]
+        self,
+        op: Any,
+        record: SignatureCall,
+        result: Any,
+        tensors: Mapping[str, Any],
+        target: str | None = None,
     ) -> None:
         """Check what the implementation of a checked call returned.
+
+        Args:
+            op: the instance.
+            record: what the check of the call gave.
+            result: what the implementation returned.
+            tensors: what was checked.
+            target: the target whose kernel returned it; None for what is in the tree.
 
         Raises:
             SignatureError: it is not what the signature promises.
         """
         functions = self._functions or self._generated()
-        functions.check_result(self._call, op, record, result, tensors)
+        faults = self._call if target is None else self._call.of_target(target)
+        functions.check_result(faults, op, record, result, tensors)
 
     def output_shapes(
         self,

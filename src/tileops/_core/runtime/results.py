@@ -54,6 +54,7 @@ def is_as_promised(record: SignatureCall, name: str, value: Any) -> bool:
         and value.dtype is DTYPES[dtype]
         and value.device == facts.device
         and value.is_contiguous()
+        and not value.requires_grad
     )
 
 
@@ -98,25 +99,50 @@ def check_output(faults: Faults, record: SignatureCall, name: str, value: torch.
         raise _returned(faults, name, "contiguous", actual, "a contiguous one")
 
 
-def check_storages(
+def check_new(
     faults: Faults,
     record: SignatureCall,
     values: Mapping[str, torch.Tensor | None],
     tensors: Mapping[str, torch.Tensor | None],
     held: Mapping[str, torch.Tensor | None],
 ) -> None:
-    """Demand that every new output share no storage with anything else."""
+    """Demand that every new output be a plain tensor that shares no storage with anything else."""
     allocated = record.facts.branch.allocated
     others = {**held, **tensors}
     for name, value in values.items():
         if value is None:
             continue
         if name in allocated:
+            passed = [tensor for tensor in others.values() if tensor is not None]
+            fault = _strangeness(value, passed, faults.plan.spec.has_boundary)
+            fault = fault or (None if faults.target is None else _lateness(value))
+            if fault is not None:
+                raise faults.result(f"outputs.{name}", fault)
             for other, tensor in others.items():
                 if tensor is not None and share_storage(value, tensor):
                     fault = f"expected storage of its own, got a tensor that shares it with {other}"
                     raise faults.result(f"outputs.{name}", fault)
         others[name] = value
+
+
+def _strangeness(value: torch.Tensor, passed: Sequence[torch.Tensor], bounded: bool) -> str | None:
+    """What a new tensor has that neither the op nor the tensors it was made from gave it."""
+    kind = type(value)
+    if kind is not Tensor and not any(isinstance(tensor, kind) for tensor in passed):
+        return f"expected a plain tensor, got a {kind.__name__}"
+    if value.requires_grad and (bounded or not any(tensor.requires_grad for tensor in passed)):
+        return "expected a tensor without a gradient, got one that requires grad"
+    return None
+
+
+def _lateness(value: torch.Tensor) -> str | None:
+    """What a new tensor leaves to those who use it."""
+    if value.is_conj() or value.is_neg():
+        lazy = "conjugated" if value.is_conj() else "negated"
+        return f"expected its values, got a lazily {lazy} tensor"
+    if value.is_inference() and not torch.is_inference_mode_enabled():
+        return "expected an ordinary tensor, got one of inference mode"
+    return None
 
 
 def _returned(

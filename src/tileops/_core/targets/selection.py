@@ -47,14 +47,14 @@ def select_target(
         BackendError: a detector raised.
         OpNotAvailableError: the target has no builder for an op that needs one.
     """
-    found = _name(asked, device)
+    found = _name(op, asked, device)
     if found is None:
         return None
     target, rule = found
     if target == BUILTIN:
         return Selection(target, None, rule)
     if target not in registry.current.targets():
-        raise UnknownTargetError(registry.unknown_target(target) + loading.hint())
+        raise UnknownTargetError(f"{op}: {registry.unknown_target(target)}{loading.hint()}")
     builder = None if composed else registry.current.builders.get((op, target))
     if builder is None and needs_builder:
         having = ", ".join(map(repr, registry.current.targets(op))) or "none"
@@ -65,7 +65,7 @@ def select_target(
     return Selection(target, builder, rule)
 
 
-def _name(asked: str | None, device: torch.device | None) -> tuple[str, Rule] | None:
+def _name(op: str, asked: str | None, device: torch.device | None) -> tuple[str, Rule] | None:
     if asked is not None:
         return asked, "constructor"
     default = registry.current.default
@@ -73,11 +73,11 @@ def _name(asked: str | None, device: torch.device | None) -> tuple[str, Rule] | 
         return default, "process default"
     if device is None:
         return None
-    return detected(device) or BUILTIN, "detection"
+    return detected(device, f"{op}: ") or BUILTIN, "detection"
 
 
-def detected(device: torch.device) -> str | None:
-    """The one target that claims a device, or None.
+def detected(device: torch.device, owner: str = "") -> str | None:
+    """The one target that claims a device, or None; `owner` precedes what errors say.
 
     Raises:
         AmbiguousTargetError: several targets claim it.
@@ -89,14 +89,14 @@ def detected(device: torch.device) -> str | None:
             claims = bool(detect(device))
         except Exception as error:
             raise BackendError(
-                f"the detector of target {target!r} failed on {device}: "
+                f"{owner}the detector of target {target!r} failed on {device}: "
                 f"{type(error).__name__}: {error}{loading.hint()}"
             ) from error
         if claims:
             claiming.append(target)
     if len(claiming) > 1:
         raise AmbiguousTargetError(
-            f"several targets claim {device}: {', '.join(map(repr, sorted(claiming)))}; "
+            f"{owner}several targets claim {device}: {', '.join(map(repr, sorted(claiming)))}; "
             f"pass target= to the constructor{loading.hint()}"
         )
     return claiming[0] if claiming else None

@@ -223,7 +223,8 @@ class Calls(Serving):
             record.file_stages(self._filed(reports))
         frames = _stack.frames
         frames.pop()
-        self.__dict__["_last_call"] = record  # as by assignment, without the test for parameters
+        # As by assignment, without asking whether this is a parameter.
+        self.__dict__["_last_call"] = record
         if frames:
             frames[-1][1].append((self, record))
 

@@ -8,12 +8,16 @@ import pytest
 import torch
 
 from tileops._core.dispatch.philox import philox
+from tileops._core.spec.names import reference_name
 from tileops.elementwise import (
     AlibiFwdOp,
     DropoutFwdOp,
+    GeluAndMulBwdOp,
     GeluAndMulFwdOp,
+    GeluTanhAndMulBwdOp,
     GeluTanhAndMulFwdOp,
     LerpTensorFwdOp,
+    SiluAndMulBwdOp,
     SiluAndMulFwdOp,
     SinusoidalFwdOp,
     WhereFwdOp,
@@ -54,6 +58,13 @@ def test_gated_product_is_rounded_once(draw):
     x = draw(64, 512, dtype=torch.float16)
     exact = (torch.nn.functional.silu(x[:, :256].float()) * x[:, 256:].float()).half()
     assert torch.equal(SiluAndMulFwdOp()(x), exact)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", [SiluAndMulBwdOp, GeluAndMulBwdOp, GeluTanhAndMulBwdOp])
+def test_gradients_of_gates_are_accurate(draw, close, dtype, op):
+    grad, x = draw(5, 1025, dtype=dtype), draw(5, 2050, dtype=dtype, scale=3.0)
+    close(op()(grad, x), getattr(reference, reference_name(op.__name__))(grad, x))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -67,9 +67,14 @@ def calls(name: str) -> list[DrawnCall]:
     return list(by_branch.values())[:CALLS]
 
 
-def floats(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, those of numbers with a point in float64."""
-    return {n: t.double() if t.is_floating_point() else t for n, t in tensors.items()}
+def floats(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values, tensors of numbers with a point in float64."""
+    return {name: _float(value) for name, value in given.items()}
+
+
+def _float(value: Any) -> Any:
+    is_float = isinstance(value, Tensor) and value.is_floating_point()
+    return value.double() if is_float else value
 
 
 def check(call: DrawnCall, op: Op, given: Mapping[str, Tensor]) -> None:
@@ -86,4 +91,4 @@ def check(call: DrawnCall, op: Op, given: Mapping[str, Tensor]) -> None:
 def test_gradients_agree_with_differences(name: str) -> None:
     assert calls(name)
     for call in calls(name):
-        check(call, doubled(name)(**parameters(call)), floats(leaves(call)))
+        check(call, doubled(name)(**floats(parameters(call))), floats(leaves(call)))

@@ -10,9 +10,12 @@ import torch
 
 from tileops.errors import SignatureError
 from tileops.rope import (
+    LongRoPEBwdOp,
     LongRoPEFwdOp,
+    RoPEBwdOp,
     RoPEFwdOp,
     RoPELlama31FwdOp,
+    RoPENeoxPositionIdsBwdOp,
     RoPENeoxPositionIdsFwdOp,
     YaRNFwdOp,
     reference,
@@ -41,6 +44,26 @@ def test_is_accurate(draw, close, dtype, name):
     heads = draw(2, 33, 3, 8, dtype=dtype)
     params = {**params, "input_layout": "2d"}
     close(op(**params)(heads), expected(heads, **params))
+
+
+@pytest.mark.parametrize("layout", ["neox", "interleaved"])
+def test_the_gradient_turns_back(draw, layout):
+    x = draw(1, 300, 2, 64)
+    there = RoPEFwdOp(layout, "2d")(x)
+    torch.testing.assert_close(RoPEBwdOp(layout, "2d")(there), x, rtol=0, atol=1e-5)
+
+
+def test_the_gradient_has_the_amplitude_of_the_rotation(draw):
+    x = draw(300, 64)
+    params = {"max_position_embeddings": 131072}
+    there, back = LongRoPEFwdOp(**params), LongRoPEBwdOp(**params)
+    torch.testing.assert_close(back(there(x)), x * there.amplitude() ** 2, rtol=0, atol=1e-5)
+
+
+def test_channels_beside_the_rotated_ones_have_their_gradient_bit_for_bit(draw):
+    grad, positions = draw(5, 2, 12), torch.tensor([3, 0, 1, 7, 7])
+    op = RoPENeoxPositionIdsBwdOp(8, rotary_dim=8)
+    assert torch.equal(op(grad, positions)[..., 8:], grad[..., 8:])
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -334,6 +334,30 @@ def gelu_tanh_and_mul(x: Tensor) -> Tensor:
     return (gelu(gate, approximate="tanh") * value).to(x.dtype)
 
 
+def silu_and_mul_bwd(grad_out: Tensor, x: Tensor) -> Tensor:
+    """`silu(gate) * value`, differentiated by torch."""
+    return _differentiated(silu_and_mul, grad_out, x)
+
+
+def gelu_and_mul_bwd(grad_out: Tensor, x: Tensor) -> Tensor:
+    """`gelu(gate) * value`, differentiated by torch."""
+    return _differentiated(gelu_and_mul, grad_out, x)
+
+
+def gelu_tanh_and_mul_bwd(grad_out: Tensor, x: Tensor) -> Tensor:
+    """`gelu(gate) * value` by the tanh approximation, differentiated by torch."""
+    return _differentiated(gelu_tanh_and_mul, grad_out, x)
+
+
+def _differentiated(function: Callable[[Tensor], Tensor], grad_out: Tensor, x: Tensor) -> Tensor:
+    """The gradient in float64, rounded once."""
+    leaf = x.double().requires_grad_()
+    with torch.enable_grad():
+        found = function(leaf)
+    (grad,) = torch.autograd.grad(found, leaf, grad_out.double())
+    return grad.to(x.dtype)
+
+
 # Tensors made of parameters
 
 

@@ -3,12 +3,15 @@
 Pair `i` of a head at position `p` is turned by `p * f_i`. Frequencies, angles, cosines and sines
 are float64 and rounded to float32 once; the rotation is float32. Tables are state of the instance,
 one per head width and device, and grow with the longest sequence seen.
+
+A rotation's gradient is the rotation by the opposite angles, with the same amplitude: a backward op
+is the forward op with its sines negated.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,10 +27,15 @@ from tileops.rope.kernels import (
 
 __all__ = [
     "RoPEFwdOp",
+    "RoPEBwdOp",
     "RoPELlama31FwdOp",
+    "RoPELlama31BwdOp",
     "YaRNFwdOp",
+    "YaRNBwdOp",
     "LongRoPEFwdOp",
+    "LongRoPEBwdOp",
     "RoPENeoxPositionIdsFwdOp",
+    "RoPENeoxPositionIdsBwdOp",
 ]
 
 InputLayout = Literal["1d", "2d"]
@@ -53,6 +61,8 @@ class _RotaryOp(Op):
     interfaces = {"rotary": RotaryFwdInterface}
     rope_layout: Literal["neox", "interleaved"] = "neox"
     rescale_factors: Tensor | None = None
+    direction: ClassVar[Literal[1, -1]] = 1
+    """The sign of the angles."""
 
     def __init__(self, base: float, *, target: str | None = None) -> None:
         self.base = base
@@ -94,7 +104,8 @@ class _RotaryOp(Op):
 
     def rows(self, positions: Tensor, width: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of some positions, float32."""
-        angle = positions.double()[:, None] * self.frequencies(width, positions.device)
+        turns = self.direction * positions.double()
+        angle = turns[:, None] * self.frequencies(width, positions.device)
         amplitude = self.amplitude()
         return (amplitude * angle.cos()).float(), (amplitude * angle.sin()).float()
 
@@ -115,6 +126,10 @@ class _SequenceRotaryOp(_RotaryOp):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rotate `x`."""
+        return self.rotated(x)
+
+    def rotated(self, x: Tensor) -> Tensor:
+        """`x` rotated."""
         heads = x if self.input_layout == "2d" else x[None, :, None]
         length, width = heads.shape[1], heads.shape[3]
         call = self.call(heads, width, None)
@@ -138,6 +153,19 @@ class RoPEFwdOp(_SequenceRotaryOp):
     ) -> None:
         self.rope_layout = rope_layout
         super().__init__(input_layout, base, target=target)
+
+
+class RoPEBwdOp(RoPEFwdOp):
+    """Gradient of `RoPEFwdOp`: the rotation by the opposite angles.
+
+    Source: the transpose of the forward op.
+    """
+
+    direction = -1
+
+    def forward(self, grad_out: Tensor) -> Tensor:
+        """Rotate `grad_out` back."""
+        return self.rotated(grad_out)
 
 
 class RoPELlama31FwdOp(_SequenceRotaryOp):
@@ -177,6 +205,19 @@ class RoPELlama31FwdOp(_SequenceRotaryOp):
         blended = (1 - share) * slow + share * plain
         slowed = torch.where(wave > original / low, slow, blended)
         return torch.where(wave < original / high, plain, slowed)
+
+
+class RoPELlama31BwdOp(RoPELlama31FwdOp):
+    """Gradient of `RoPELlama31FwdOp`: the rotation by the opposite angles.
+
+    Source: the transpose of the forward op.
+    """
+
+    direction = -1
+
+    def forward(self, grad_out: Tensor) -> Tensor:
+        """Rotate `grad_out` back."""
+        return self.rotated(grad_out)
 
 
 class YaRNFwdOp(_SequenceRotaryOp):
@@ -229,6 +270,19 @@ class YaRNFwdOp(_SequenceRotaryOp):
         return min(max(width * logarithm / (2 * math.log(self.base)), 0), width - 1)
 
 
+class YaRNBwdOp(YaRNFwdOp):
+    """Gradient of `YaRNFwdOp`: the rotation by the opposite angles.
+
+    Source: the transpose of the forward op.
+    """
+
+    direction = -1
+
+    def forward(self, grad_out: Tensor) -> Tensor:
+        """Rotate `grad_out` back."""
+        return self.rotated(grad_out)
+
+
 class LongRoPEFwdOp(_SequenceRotaryOp):
     """Rotary embedding, neox layout, with each frequency divided by a factor of its own.
 
@@ -268,6 +322,19 @@ class LongRoPEFwdOp(_SequenceRotaryOp):
         return math.sqrt(1 + math.log(ratio) / math.log(original)) if ratio > 1 else 1.0
 
 
+class LongRoPEBwdOp(LongRoPEFwdOp):
+    """Gradient of `LongRoPEFwdOp`: the rotation by the opposite angles.
+
+    Source: the transpose of the forward op.
+    """
+
+    direction = -1
+
+    def forward(self, grad_out: Tensor) -> Tensor:
+        """Rotate `grad_out` back."""
+        return self.rotated(grad_out)
+
+
 class RoPENeoxPositionIdsFwdOp(_RotaryOp):
     """Rotary embedding of packed tokens, neox layout, at given positions.
 
@@ -295,6 +362,10 @@ class RoPENeoxPositionIdsFwdOp(_RotaryOp):
 
     def forward(self, x: Tensor, position_ids: Tensor) -> Tensor:
         """Rotate `x`."""
+        return self.rotated(x, position_ids)
+
+    def rotated(self, x: Tensor, position_ids: Tensor) -> Tensor:
+        """`x` rotated."""
         head_dim = x.shape[2]
         width = head_dim if self.rotary_dim is None else self.rotary_dim
         tabled = self.max_position <= self.LONGEST_TABLE
@@ -305,3 +376,16 @@ class RoPENeoxPositionIdsFwdOp(_RotaryOp):
         positions = position_ids.contiguous() if tabled else None
         call = self.call(x[None], width, positions)
         return self.kernel_for("rotary", call)(x[None], cos, sin, positions)[0]
+
+
+class RoPENeoxPositionIdsBwdOp(RoPENeoxPositionIdsFwdOp):
+    """Gradient of `RoPENeoxPositionIdsFwdOp`: the rotation by the opposite angles.
+
+    Source: the transpose of the forward op.
+    """
+
+    direction = -1
+
+    def forward(self, grad_out: Tensor, position_ids: Tensor) -> Tensor:
+        """Rotate `grad_out` back."""
+        return self.rotated(grad_out, position_ids)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -101,6 +104,41 @@ def rope_neox_position_ids(
     frequencies = _plain(x[..., :width], base)
     turned = _rotated(x[None, ..., :width], frequencies, positions=position_ids)[0]
     return torch.cat((turned, x[..., width:]), -1)
+
+
+def rope_bwd(grad_out: Tensor, **params: Any) -> Tensor:
+    """The transpose of the rotation."""
+    return _transposed(partial(rope, **params), grad_out)
+
+
+def rope_llama31_bwd(grad_out: Tensor, **params: Any) -> Tensor:
+    """The transpose of the rotation."""
+    return _transposed(partial(rope_llama31, **params), grad_out)
+
+
+def yarn_bwd(grad_out: Tensor, **params: Any) -> Tensor:
+    """The transpose of the rotation."""
+    return _transposed(partial(yarn, **params), grad_out)
+
+
+def long_rope_bwd(grad_out: Tensor, **params: Any) -> Tensor:
+    """The transpose of the rotation."""
+    return _transposed(partial(long_rope, **params), grad_out)
+
+
+def rope_neox_position_ids_bwd(grad_out: Tensor, position_ids: Tensor, **params: Any) -> Tensor:
+    """The transpose of the rotation."""
+    rotation = partial(rope_neox_position_ids, position_ids=position_ids, **params)
+    return _transposed(rotation, grad_out)
+
+
+def _transposed(rotation: Callable[[Tensor], Tensor], grad_out: Tensor) -> Tensor:
+    """What torch gives as the gradient of a linear function, rounded once."""
+    leaf = torch.zeros_like(grad_out, dtype=torch.float64).requires_grad_()
+    with torch.enable_grad():
+        found = rotation(leaf)
+    (grad,) = torch.autograd.grad(found, leaf, grad_out.double())
+    return grad.to(grad_out.dtype)
 
 
 def _plain(x: Tensor, base: float) -> Tensor:

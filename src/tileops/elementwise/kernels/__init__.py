@@ -13,6 +13,7 @@ from tileops.elementwise.kernels.generative import (
     SinusoidalFwdInterface,
     SinusoidalPortableKernel,
 )
+from tileops.elementwise.kernels.gradients import GatedBwdInterface, GatedBwdPortableKernel
 from tileops.elementwise.kernels.pointwise import (
     FUNCTIONS,
     HALF,
@@ -33,6 +34,8 @@ from tileops.elementwise.kernels.tiles import (
 __all__ = [
     "BinaryFwdInterface",
     "FUNCTIONS",
+    "GatedBwdInterface",
+    "GatedBwdPortableKernel",
     "GatedCall",
     "GatedFwdInterface",
     "GatedPortableKernel",

@@ -220,4 +220,5 @@ class GatedPortableKernel(PortableKernel[GatedCall], GatedFwdInterface):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the gate."""
         gate, value = x[:, : self.call.n], x[:, self.call.n :]
-        return FUNCTIONS[self.call.function](gate.float()).mul_(value).to(x.dtype)
+        wide = gate.to(torch.promote_types(x.dtype, torch.float32))
+        return FUNCTIONS[self.call.function](wide).mul_(value).to(x.dtype)

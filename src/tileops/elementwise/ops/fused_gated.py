@@ -1,6 +1,6 @@
 """Gated activations: gate in the left half of each row, value in the right.
 
-Both factors are float32 and the product is rounded once.
+Both factors are float32 and the product is rounded once, in gradients as in results.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from tileops._core.op import Op
 from tileops.elementwise.kernels import (
+    GatedBwdInterface,
+    GatedBwdPortableKernel,
     GatedCall,
     GatedFwdInterface,
     GatedPortableKernel,
@@ -19,8 +21,11 @@ from tileops.elementwise.kernels import (
 
 __all__ = [
     "SiluAndMulFwdOp",
+    "SiluAndMulBwdOp",
     "GeluAndMulFwdOp",
+    "GeluAndMulBwdOp",
     "GeluTanhAndMulFwdOp",
+    "GeluTanhAndMulBwdOp",
 ]
 
 
@@ -54,5 +59,36 @@ class GeluTanhAndMulFwdOp(_GatedOp):
 
     Source: FlashInfer's `gelu_tanh_and_mul`.
     """
+
+    function = "gelu_tanh"
+
+
+class _GatedBwdOp(Op):
+    """Gradient of `function(x[:, :N]) * x[:, N:]`."""
+
+    kernel_types = {"portable": GatedBwdPortableKernel}
+    interfaces = {"gated_bwd": GatedBwdInterface}
+    function: ClassVar[str]
+
+    def forward(self, grad_out: Tensor, x: Tensor) -> Tensor:
+        """Compute the gradient of `x`."""
+        call = GatedCall(self.function, x.shape[1] // 2, x.dtype, device=x.device)
+        return self.kernel_for("gated_bwd", call)(grad_out.contiguous(), x.contiguous())
+
+
+class SiluAndMulBwdOp(_GatedBwdOp):
+    """Gradient of `SiluAndMulFwdOp`. Source: the derivative of `silu(gate) * value`."""
+
+    function = "silu"
+
+
+class GeluAndMulBwdOp(_GatedBwdOp):
+    """Gradient of `GeluAndMulFwdOp`. Source: the derivative of `gelu(gate) * value`."""
+
+    function = "gelu"
+
+
+class GeluTanhAndMulBwdOp(_GatedBwdOp):
+    """Gradient of `GeluTanhAndMulFwdOp`. Source: the derivative of its tanh approximation."""
 
     function = "gelu_tanh"

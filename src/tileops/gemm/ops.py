@@ -17,6 +17,7 @@ from tileops.gemm.kernels import (
     GemmCall,
     GemmFp8Call,
     GemmFp8FwdInterface,
+    GemmFp8PipelinedKernel,
     GemmFp8PortableKernel,
     GemmFwdInterface,
     GemmInt8W8A8Call,
@@ -26,6 +27,7 @@ from tileops.gemm.kernels import (
     GemmPortableKernel,
     GemmSplitKernel,
     GemmW4A16Call,
+    GemmW4A16FewRowsKernel,
     GemmW4A16FwdInterface,
     GemmW4A16PortableKernel,
     GemvKernel,
@@ -101,7 +103,7 @@ class GemmFp8FwdOp(_ContractionOp):
     Source: `torch._scaled_mm`, DeepGEMM.
     """
 
-    kernel_types = {"portable": GemmFp8PortableKernel}
+    kernel_types = {"pipelined": GemmFp8PipelinedKernel, "portable": GemmFp8PortableKernel}
     interfaces = {"gemm_fp8": GemmFp8FwdInterface}
 
     def __init__(
@@ -144,7 +146,7 @@ class GemmW4A16FwdOp(_ContractionOp):
     Sums are float32 and rounded once.
     """
 
-    kernel_types = {"portable": GemmW4A16PortableKernel}
+    kernel_types = {"few_rows": GemmW4A16FewRowsKernel, "portable": GemmW4A16PortableKernel}
     interfaces = {"gemm_w4a16": GemmW4A16FwdInterface}
 
     repack = staticmethod(packing.repack)

@@ -9,12 +9,15 @@ from emulation.cases.case import Case
 from tileops.gemm.kernels import (
     GROUP_TILES,
     TILES,
+    TILES_FP8,
+    GemmFp8PipelinedKernel,
     GemmPipelinedKernel,
     GemmSplitKernel,
+    GemmW4A16FewRowsKernel,
     GemvKernel,
     GroupedGemmPipelinedKernel,
 )
-from tileops.gemm.reference import gemm, grouped_gemm
+from tileops.gemm.reference import gemm, gemm_fp8, gemm_w4a16, grouped_gemm
 
 BLOCKS = 3  # fewer than tiles, so that every block walks
 
@@ -85,6 +88,50 @@ def _few_rows(kernel, m, n, k, *constants, dtype=torch.bfloat16, **config):
     return Case(name, kernel, (dtype, *constants), inputs, expected, config, contains)
 
 
+def _fp8(m, n, k, scales_a, scales_b, tile, *, biased=False, out_dtype=torch.bfloat16):
+    runs = -(-k // 128)
+    scales = {
+        "tensor": (1, 1), "row_block": (m, runs), "column_block": (n, runs),
+        "tile": (-(-n // 128), runs),
+    }  # fmt: skip
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        codes = [(torch.randn(i, k, generator=generator) * 20) for i in (m, n)]
+        kinds = scales_a, scales_b.replace("row", "column")
+        factors = [torch.rand(scales[kind], generator=generator) / 100 for kind in kinds]
+        bias = torch.randn(n, generator=generator).to(out_dtype) if biased else None
+        return *(code.to(torch.float8_e4m3fn) for code in codes), *factors, bias
+
+    def expected(*tensors: Tensor | None) -> Tensor:
+        return gemm_fp8(*tensors, out_dtype=torch.float64)
+
+    return Case(
+        f"{m}x{n}x{k} {scales_a} {scales_b} {'x'.join(map(str, tile))}",
+        GemmFp8PipelinedKernel,
+        GemmW4A16FewRowsKernel,
+        (scales_a, scales_b, biased, out_dtype, tile, BLOCKS),
+        inputs,
+        expected,
+        contains=("tl::wgmma_ss", "kFloat8_e4m3", "tl::tma_load", "warpgroup_reg_alloc"),
+        absolute=1e-2,
+    )
+
+
+def _w4a16(m, n, k, *constants, **config):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        groups = k // constants[0]
+        codes = torch.randint(256, (n, k // 2), generator=generator, dtype=torch.uint8)
+        zeros = torch.randint(16, (n, groups), generator=generator, dtype=torch.uint8)
+        scales = torch.rand(n, groups, generator=generator) / 10
+        return torch.randn(m, k, generator=generator).half(), codes, scales.half(), zeros
+
+    def expected(x: Tensor, codes: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+        return gemm_w4a16(x, codes, scales, zeros, group_size=constants[0])
+
+    name = f"{m}x{n}x{k}, {' '.join(map(str, constants))}"
+    return Case(name, GemmW4A16FewRowsKernel, constants, inputs, expected, config, absolute=1e-2)
+
+
 CASES = (
     _few_rows(GemvKernel, 1, 9, 8, 1, 2),
     _few_rows(GemvKernel, 1, 15, 4104, 1, 4),
@@ -101,6 +148,14 @@ CASES = (
     _grouped((0, 130, 1, 0, 0, 65, 128), 264, 200, GROUP_TILES[0]),
     _grouped((3, 0, 64, 65, 0), 520, 328, GROUP_TILES[1], dtype=torch.float16),
     _grouped((0, 0, 5), 8, 8, GROUP_TILES[1], 132, stages=3),
+    _fp8(136, 392, 784, "row_block", "tile", TILES_FP8[0], out_dtype=torch.float16),
+    _fp8(300, 264, 400, "row_block", "row_block", TILES_FP8[1], biased=True),
+    _fp8(65, 200, 1168, "tensor", "tensor", TILES_FP8[2], biased=True),
+    _fp8(1, 8, 16, "row_block", "tile", TILES_FP8[2]),
+    _w4a16(1, 40, 1152, 128, 16, 8),
+    _w4a16(9, 70, 1280, 256, 32, 8, warps=4),
+    _w4a16(37, 24, 512, 128, 16, 32, warps=3),
+    _w4a16(16, 16, 128, 128, 16, 16),
     _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
     _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),
     _case("more blocks than tiles", 64, 64, 64, False, False, torch.bfloat16, TILES[-1]),

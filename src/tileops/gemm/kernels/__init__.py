@@ -22,15 +22,18 @@ from tileops.gemm.kernels.grouped import (
 )
 from tileops.gemm.kernels.packed import (
     GemmW4A16Call,
+    GemmW4A16FewRowsKernel,
     GemmW4A16FwdInterface,
     GemmW4A16PortableKernel,
 )
 from tileops.gemm.kernels.scaled import (
+    TILES_FP8,
     BmmFP8Call,
     BmmFP8FwdInterface,
     BmmFP8PortableKernel,
     GemmFp8Call,
     GemmFp8FwdInterface,
+    GemmFp8PipelinedKernel,
     GemmFp8PortableKernel,
     GemmInt8W8A8Call,
     GemmInt8W8A8FwdInterface,
@@ -48,6 +51,7 @@ __all__ = [
     "GemmCall",
     "GemmFp8Call",
     "GemmFp8FwdInterface",
+    "GemmFp8PipelinedKernel",
     "GemmFp8PortableKernel",
     "GemmFwdInterface",
     "GemmInt8W8A8Call",
@@ -57,6 +61,7 @@ __all__ = [
     "GemmPortableKernel",
     "GemmSplitKernel",
     "GemmW4A16Call",
+    "GemmW4A16FewRowsKernel",
     "GemmW4A16FwdInterface",
     "GemmW4A16PortableKernel",
     "GroupedGemmCall",
@@ -65,4 +70,5 @@ __all__ = [
     "GroupedGemmPortableKernel",
     "GemvKernel",
     "TILES",
+    "TILES_FP8",
 ]

@@ -16,7 +16,7 @@ from torch import Tensor
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
-_HOPPER = 90
+HOPPER = 90
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,21 @@ class Tile(NamedTuple):
     depth: int
     stages: int
 
-    def cycles(self, call: GemmCall) -> int:
+    def cycles(self, m: int, n: int, k: int, *, sm_count: int, width: int = 2) -> int:
         """Estimated cycles of a product: rounds over the multiprocessors times a tile's steps.
 
         A step costs what multiplying or what copying its operands takes, whichever is more.
+        Operands have elements of `width` bytes.
         """
-        tiles = -(-call.m // self.rows) * -(-call.n // self.columns)
-        rounds = -(-tiles // call.sm_count)
-        multiply = self.rows * self.columns * self.depth // _PRODUCTS_PER_CYCLE
-        copy = (self.rows + self.columns) * self.depth * 2 // _BYTES_PER_CYCLE
-        steps = -(-call.k // self.depth)
+        tiles = -(-m // self.rows) * -(-n // self.columns)
+        rounds = -(-tiles // sm_count)
+        multiply = self.rows * self.columns * self.depth * width // _PRODUCT_BYTES_PER_CYCLE
+        copy = (self.rows + self.columns) * self.depth * width // _BYTES_PER_CYCLE
+        steps = -(-k // self.depth)
         return rounds * (steps * max(multiply, copy) + _CYCLES_PER_TILE)
 
 
-_PRODUCTS_PER_CYCLE = 2048  # of one multiprocessor, 16-bit operands
+_PRODUCT_BYTES_PER_CYCLE = 4096  # of one multiprocessor: 2048 products of 16 bits, 4096 of 8
 _BYTES_PER_CYCLE = 48  # that one multiprocessor gets from the L2 cache when all of them ask
 _CYCLES_PER_TILE = 1500  # filling the ring and draining the last products
 
@@ -109,7 +110,7 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
         blocks: largest number of blocks, one for each multiprocessor.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     def __init__(
         self, trans_a: bool, trans_b: bool, dtype: torch.dtype, tile: Tile, blocks: int
@@ -142,7 +143,8 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmPipelinedKernel]]:
         """One build for each pair of layouts and class of shapes; no extent is part of it."""
-        tile = min(TILES, key=lambda tile: tile.cycles(call))
+        extents = call.m, call.n, call.k
+        tile = min(TILES, key=lambda tile: tile.cycles(*extents, sm_count=call.sm_count))
         constants = (call.trans_a, call.trans_b, call.dtype, tile, call.sm_count)
         return constants, lambda: cls(*constants)
 
@@ -167,7 +169,7 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
             tiling=Tiling(*self.tile, **config),
             blocks=self.blocks,
         )
-        return program.compile(_HOPPER)
+        return program.compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply."""

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
-from tileops.gemm.kernels.dense import GemmCall, GemmFwdInterface
+from tileops.gemm.kernels.dense import HOPPER, GemmCall, GemmFwdInterface
 from tileops.kernels import Kernel
 
-_HOPPER = 90
 _WEIGHT_ROWS, _DEPTH = 64, 128  # of the weight that a step of a part multiplies
 _MOST_SPLITS = 8
 _RING_BYTES = 110 * 1024
@@ -47,7 +46,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
         columns: results of each row that a block gives.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
     preferred_over = frozenset({"split", "pipelined"})
 
     MOST_ROWS = 4
@@ -89,7 +88,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
 
         name = str(self.dtype).removeprefix("torch.")
         program = build_gemv(name, rows=self.rows, columns=self.columns, **config)
-        return program.compile(_HOPPER)
+        return program.compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply."""
@@ -109,7 +108,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
         splits: parts of the depth, a power of two.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
     preferred_over = frozenset({"pipelined"})
 
     MOST_ROWS = 64
@@ -151,7 +150,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
 
         name = str(self.dtype).removeprefix("torch.")
         program = build_gemm_split(name, rows=self.rows, depth=_DEPTH, splits=self.splits, **config)
-        return program.compile(_HOPPER)
+        return program.compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.alignment import aligned
+from tileops.gemm.kernels.dense import HOPPER
 from tileops.gemm.kernels.packing import unpack, unrepack
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 UNPACKED_ELEMENTS = 1 << 26
 """Most elements of a weight that are unpacked at once."""
@@ -87,3 +90,77 @@ class GemmW4A16PortableKernel(PortableKernel[GemmW4A16Call], GemmW4A16FwdInterfa
         codes = unpack(unrepack(packed)).view(*scale.shape, self.call.group_size)
         centred = codes.to(scale.dtype) - zero[:, :, None]
         return (centred * scale[:, :, None]).flatten(1)
+
+
+class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
+    """The product of few rows, codes decoded on their way to the tensor cores.
+
+    Args:
+        group_size: columns that share a scale and a zero point.
+        rows: rows of the weight that a block multiplies.
+        columns: rows of the activation that it multiplies.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    MOST_ROWS = 64
+    RUN = 128
+
+    def __init__(self, group_size: int, rows: int, columns: int) -> None:
+        super().__init__()
+        self.group_size, self.rows, self.columns = group_size, rows, columns
+
+    @classmethod
+    def refusal(cls, call: GemmW4A16Call) -> str | None:
+        """Refuses many rows, and groups that end within a run."""
+        if call.m > cls.MOST_ROWS:
+            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
+        if call.group_size % cls.RUN:
+            return (
+                f"adds up runs of {cls.RUN} columns before it scales them, of which "
+                f"group_size={call.group_size} is no multiple"
+            )
+        if call.k == 0:
+            return "has no run to multiply when k is 0"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: GemmW4A16Call
+    ) -> tuple[Hashable, Callable[[], GemmW4A16FewRowsKernel]]:
+        """One build for each group size and class of shapes."""
+        # Blocks of more rows read the activation less often, once there are enough of them.
+        rows = 32 if call.n >= 32 * 2 * call.sm_count else 16
+        columns = next(columns for columns in (8, 16, 32) if call.m <= columns or columns == 32)
+        constants = call.group_size, rows, columns
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Warps that share the runs of a row."""
+        return {"warps": 8}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other numbers of warps."""
+        return [{"warps": warps} for warps in (4, 8, 16)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import build_gemm_packed
+
+        program = build_gemm_packed(
+            group=self.group_size, rows=self.rows, columns=self.columns, **config
+        )
+        return program.compile(HOPPER)
+
+    def forward(
+        self, activation: Tensor, packed_weight: Tensor, weight_scale: Tensor, weight_zero: Tensor
+    ) -> Tensor:
+        """Multiply."""
+        output = activation.new_empty(activation.shape[0], packed_weight.shape[0])
+        words = (
+            aligned(tensor.contiguous()).view(torch.int32) for tensor in (activation, packed_weight)
+        )
+        self.program()(*words, weight_scale.contiguous(), weight_zero.contiguous(), output)
+        return output

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops.gemm.kernels.dense import HOPPER, Tile
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 BLOCK = 128
 """Elements along k, and rows of a weight, that share a scale of their block."""
@@ -83,6 +85,101 @@ class GemmFp8PortableKernel(PortableKernel[GemmFp8Call], GemmFp8FwdInterface):
         left = a.float() * _spread(scale_a, self.call.scales_a, *a.shape)
         right = b.float() * _spread(scale_b, self.call.scales_b, *b.shape)
         return _with_bias(left @ right.T, bias).to(self.call.out_dtype)
+
+
+TILES_FP8 = (Tile(128, 192, 128, 4), Tile(128, 128, 128, 5), Tile(64, 64, 128, 8))
+"""A panel of 64 columns lies within one scale of a tile of codes."""
+
+
+class GemmFp8PipelinedKernel(Kernel, GemmFp8FwdInterface):
+    """The product on Hopper's tensor cores, each run of 128 scaled as it is added.
+
+    Args:
+        scales_a: what shares a scale in `a`.
+        scales_b: what shares a scale in `b`.
+        has_bias: whether a bias is added.
+        out_dtype: element type of the bias and the result.
+        tile: how the product is cut up, chosen from the shape of the first call.
+        blocks: largest number of blocks, one for each multiprocessor.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(
+        self,
+        scales_a: str,
+        scales_b: str,
+        has_bias: bool,
+        out_dtype: torch.dtype,
+        tile: Tile,
+        blocks: int,
+    ) -> None:
+        super().__init__()
+        self.scales_a, self.scales_b, self.has_bias = scales_a, scales_b, has_bias
+        self.out_dtype, self.tile, self.blocks = out_dtype, tile, blocks
+
+    @classmethod
+    def refusal(cls, call: GemmFp8Call) -> str | None:
+        """Refuses row pitches that the copy engine cannot take."""
+        if call.k == 0:
+            return "has no step to multiply when k is 0"
+        for tensor, name, extent, unit in (
+            ("the factors", "k", call.k, BOUNDARY),
+            ("the result", "n", call.n, BOUNDARY // call.out_dtype.itemsize),
+        ):
+            if extent % unit:
+                return (
+                    f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; in {tensor} "
+                    f"{name}={extent} is no multiple of {unit}"
+                )
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: GemmFp8Call) -> tuple[Hashable, Callable[[], GemmFp8PipelinedKernel]]:
+        """One build for each kind of scales, result and class of shapes."""
+        # Scales of all columns take the registers that a wide tile needs.
+        tiles = TILES_FP8[1:] if call.scales_b == "row_block" else TILES_FP8
+        tile = min(
+            tiles,
+            key=lambda tile: tile.cycles(call.m, call.n, call.k, sm_count=call.sm_count, width=1),
+        )
+        kind = call.scales_a, call.scales_b, call.has_bias, call.out_dtype
+        return (*kind, tile, call.sm_count), lambda: cls(*kind, tile, call.sm_count)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Tile rows that neighbours share."""
+        return {"group": 8}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other walks over the tiles."""
+        return [{"group": group} for group in (4, 8, 16)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import Tiling, build_gemm_scaled
+
+        program = build_gemm_scaled(
+            "float8_e4m3fn",
+            str(self.out_dtype).removeprefix("torch."),
+            scales_a=self.scales_a,
+            scales_b=self.scales_b,
+            biased=self.has_bias,
+            tiling=Tiling(*self.tile, **config),
+            blocks=self.blocks,
+        )
+        return program.compile(HOPPER)
+
+    def forward(
+        self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """Multiply."""
+        d = torch.empty(a.shape[0], b.shape[0], dtype=self.out_dtype, device=a.device)
+        factors = aligned(a.contiguous()), aligned(b.contiguous())
+        added = d if bias is None else bias.contiguous()
+        self.program()(*factors, scale_a.contiguous(), scale_b.contiguous(), added, d)
+        return d
 
 
 def _spread(scale: Tensor, kind: str, rows: int, columns: int) -> Tensor:

@@ -2,15 +2,19 @@
 
 from tileops.gemm.programs.gemv import build_gemv
 from tileops.gemm.programs.grouped import Groups, build_gemm_grouped
+from tileops.gemm.programs.packed import build_gemm_packed
 from tileops.gemm.programs.pipelined import build_gemm_pipelined
 from tileops.gemm.programs.ring import Tiling
+from tileops.gemm.programs.scaled import build_gemm_scaled
 from tileops.gemm.programs.split import build_gemm_split
 
 __all__ = [
     "Groups",
     "Tiling",
     "build_gemm_grouped",
+    "build_gemm_packed",
     "build_gemm_pipelined",
+    "build_gemm_scaled",
     "build_gemm_split",
     "build_gemv",
 ]

@@ -13,7 +13,6 @@ from tileops.gemm.programs.ring import (
     CONSUMER_REGISTERS,
     PANEL,
     PRODUCER_REGISTERS,
-    ROWS,
     UNIT,
     WARP,
     WARPGROUP,
@@ -22,51 +21,7 @@ from tileops.gemm.programs.ring import (
     consumer,
     producer,
 )
-
-_STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
-
-
-@T.macro
-def _locate(index, rows, columns, group, bm: T.Ref, bn: T.Ref):
-    """The tile at a place of the walk: groups of tile rows, each walked column by column."""
-    first = T.alloc_var("int32")
-    height = T.alloc_var("int32")
-    first = T.truncdiv(index, group * columns) * group
-    height = T.min(group, rows - first)
-    bm = index - first * columns
-    bn = T.truncdiv(bm, height)
-    bm = first + bm - bn * height
-
-
-def _writer(tiling: Tiling):
-    """Makes the macro by which each warpgroup stores its rows of a tile, a panel at a time.
-
-    Two buffers of a panel alternate, so that a store is read while the next panel is filled, and
-    the last ones while the next tile is multiplied.
-    """
-    panels = tiling.columns // PANEL
-
-    @T.macro
-    def write(acc, Ds, D, bm, bn, thread):
-        part = thread // WARPGROUP
-        top = bm * tiling.rows + part * ROWS
-        for p in tuple(range(panels)):
-            # With an odd number of panels, a tile begins with the buffer that the last one used.
-            if T.shuffle_elect(WARPGROUP):
-                T.tma_store_wait(0 if p == 0 and panels % 2 else 1)
-            T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            for i, j in T.Parallel(tiling.rows, PANEL):
-                Ds[p % 2, i, j] = acc[i, p * PANEL + j]
-            T.fence_proxy_async()
-            T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            left = bn * tiling.columns + p * PANEL
-            T.tma_copy(
-                Ds[p % 2, part * ROWS : (part + 1) * ROWS, :],
-                D[top : top + ROWS, left : left + PANEL],
-                leader_scope_threads=WARPGROUP,
-            )
-
-    return write
+from tileops.gemm.programs.tiles import locate, writer
 
 
 def build_gemm_pipelined(
@@ -93,7 +48,7 @@ def build_gemm_pipelined(
     walkers = blocks // cluster
     produce = producer(tiling, trans_a, trans_b)
     multiply = consumer(tiling, trans_a, trans_b)
-    write = _writer(tiling)
+    write = writer(tiling)
     alloc_empty = T.alloc_cluster_barrier if cluster > 1 else T.alloc_barrier
     M = T.dynamic("MU") * UNIT if trans_a else T.dynamic("M")
     K = T.dynamic("KU") * UNIT if trans_b or not trans_a else T.dynamic("K")
@@ -132,13 +87,13 @@ def build_gemm_pipelined(
                 T.dec_max_nreg(PRODUCER_REGISTERS)
                 if thread < consumers + WARP:
                     for turn in T.serial(turns):
-                        _locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
+                        locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
                         bm = bm * cluster + block % cluster
                         produce(A, B, As, Bs, full, empty, 0, steps, bm * BM, bn * BN, slot, phase)
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
                 for turn in T.serial(turns):
-                    _locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
+                    locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
                     bm = bm * cluster + block % cluster
                     multiply(As, Bs, acc, full, empty, steps, thread, slot, phase)
                     write(acc, Ds, D, bm, bn, thread)

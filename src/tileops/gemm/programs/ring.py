@@ -47,7 +47,7 @@ class Tiling:
 
 
 @T.macro
-def _advance(slot: T.Ref, phase: T.Ref, stages):
+def advance(slot: T.Ref, phase: T.Ref, stages):
     """Goes to the next buffer of the ring; the phase changes with every round."""
     slot += 1
     if slot == stages:
@@ -87,21 +87,13 @@ def producer(tiling: Tiling, trans_a: bool, trans_b: bool):
             )
             if T.shuffle_elect(WARP):
                 T.barrier_arrive(full[slot])
-            _advance(slot, phase, tiling.stages)
+            advance(slot, phase, tiling.stages)
 
     return produce
 
 
-def consumer(tiling: Tiling, trans_a: bool, trans_b: bool):
-    """Makes the macro by which the warpgroups multiply the steps of a tile.
-
-    One step stays in flight; the buffer of the one before is handed back as soon as it is done.
-    """
-    layout = {
-        "transpose_A": trans_a,
-        "transpose_B": trans_b,
-        "policy": T.GemmWarpPolicy.FullRow,
-    }
+def releaser(tiling: Tiling):
+    """Makes the macro by which each warp hands a buffer back to all who copied into it."""
 
     @T.macro
     def release(empty, slot, thread):
@@ -112,20 +104,35 @@ def consumer(tiling: Tiling, trans_a: bool, trans_b: bool):
             else:
                 T.barrier_arrive(empty[slot])
 
+    return release
+
+
+def consumer(tiling: Tiling, trans_a: bool, trans_b: bool):
+    """Makes the macro by which the warpgroups multiply the steps of a tile.
+
+    One step stays in flight; the buffer of the one before is handed back as soon as it is done.
+    """
+    release = releaser(tiling)
+    layout = {
+        "transpose_A": trans_a,
+        "transpose_B": trans_b,
+        "policy": T.GemmWarpPolicy.FullRow,
+    }
+
     @T.macro
     def multiply(As, Bs, acc, full, empty, steps, thread, slot: T.Ref, phase: T.Ref):
         last = T.alloc_var("int32")
         T.barrier_wait(full[slot], phase)
         T.wgmma_gemm(As[slot, :, :], Bs[slot, :, :], acc, clear_accum=True, **layout)
         last = slot
-        _advance(slot, phase, tiling.stages)
+        advance(slot, phase, tiling.stages)
         for _ in T.serial(steps - 1):
             T.barrier_wait(full[slot], phase)
             T.wgmma_gemm(As[slot, :, :], Bs[slot, :, :], acc, **layout)
             T.wait_wgmma(1)
             release(empty, last, thread)
             last = slot
-            _advance(slot, phase, tiling.stages)
+            advance(slot, phase, tiling.stages)
         T.wait_wgmma(0)
         T.warpgroup_fence_operand(acc, num_regs=tiling.columns // 2)
         release(empty, last, thread)

@@ -103,6 +103,11 @@ struct bfloat16_t {
   }
 };
 
+// Codes are moved and multiplied only.
+struct fp8_e4_t {
+  uint8_t bits;
+};
+
 using half = half_t;
 using __half = half_t;
 using __nv_bfloat16 = bfloat16_t;
@@ -111,6 +116,7 @@ using __half2 = half2;
 using __nv_bfloat162 = Vector<bfloat16_t, 2>;
 inline half2 make_half2(half_t x, half_t y) { return {x, y}; }
 inline half2 __float22half2_rn(float2 from) { return {half_t(from.x), half_t(from.y)}; }
+inline half2 __hsub2(half2 a, half2 b) { return {half_t(a.x - b.x), half_t(a.y - b.y)}; }
 inline float2 __half22float2(half2 from) { return {from.x, from.y}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 from) {
   return {bfloat16_t(from.x), bfloat16_t(from.y)};

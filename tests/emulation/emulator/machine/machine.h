@@ -58,9 +58,13 @@ struct Warp {
   uint32_t* registers[kWarp];
 };
 
+enum class Operand { kHalf, kBFloat, kE4M3 };
+constexpr int operand_bytes(Operand kind) { return kind == Operand::kE4M3 ? 1 : 2; }
+
 // One wgmma instruction, complete when all threads of its warpgroup have issued it.
 struct Product {
-  bool a_in_registers, transpose_a, transpose_b, accumulate, bfloat;
+  bool a_in_registers, transpose_a, transpose_b, accumulate;
+  Operand kind;
   uint64_t a_descriptor, b_descriptor;
   int columns;
   int issued = 0;
@@ -137,7 +141,7 @@ uint64_t shuffle(uint64_t value, int source_lane);
 uint32_t ballot(bool value);
 bool elect();
 void matrix_move(bool store, bool transpose, int matrices, const void* row, uint32_t* registers);
-void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, bool bfloat);
+void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, Operand kind);
 
 // Asynchronous copies.
 struct TensorMap {
@@ -163,7 +167,7 @@ bool transfers_pending();
 void clear_transfers();
 
 // Tensor cores.
-float half_at(const void* address, bool bfloat);
+float operand_at(const void* address, Operand kind);
 void product(const Product& issued, const uint32_t* a, float* c);
 void product_commit();
 void product_wait(int pending);

@@ -20,7 +20,7 @@ struct Barrier {
 
 namespace tl {
 
-enum class DataType { kFloat16, kBFloat16, kFloat32 };
+enum class DataType { kFloat16, kBFloat16, kFloat32, kFloat8_e4m3 };
 enum class CacheHintSm90 : uint64_t { EVICT_NORMAL, EVICT_FIRST, EVICT_LAST };
 
 // One thread of every `threads` threads; of the block when that is 0.
@@ -124,16 +124,24 @@ template <class T>
 void increase_descriptor_offset(GmmaDescriptor& descriptor, T bytes) {
   descriptor.word[0] += static_cast<uint32_t>(bytes >> 4);
 }
+template <DataType type, int depth>
+constexpr emu::Operand operand() {
+  constexpr auto kind = type == DataType::kFloat8_e4m3 ? emu::Operand::kE4M3
+                        : type == DataType::kBFloat16  ? emu::Operand::kBFloat
+                                                       : emu::Operand::kHalf;
+  static_assert(type != DataType::kFloat32 && depth * emu::operand_bytes(kind) == 32);
+  return kind;
+}
 template <DataType A, DataType B, DataType C, int M, int N, int K, bool ta, bool tb, int, int>
 void wgmma_ss(uint64_t a, uint64_t b, uint32_t* c, bool accumulate) {
-  static_assert(M == 64 && K == 16 && A == B && C == DataType::kFloat32);
-  emu::product({false, ta, tb, accumulate, A == DataType::kBFloat16, a, b, N}, nullptr,
+  static_assert(M == 64 && A == B && C == DataType::kFloat32);
+  emu::product({false, ta, tb, accumulate, operand<A, K>(), a, b, N}, nullptr,
                reinterpret_cast<float*>(c));
 }
 template <DataType A, DataType B, DataType C, int M, int N, int K, bool ta, bool tb, int, int>
 void wgmma_rs(const uint32_t* a, uint64_t b, uint32_t* c, bool accumulate) {
-  static_assert(M == 64 && K == 16 && A == B && C == DataType::kFloat32);
-  emu::product({true, false, tb, accumulate, A == DataType::kBFloat16, 0, b, N}, a,
+  static_assert(M == 64 && A == B && C == DataType::kFloat32);
+  emu::product({true, false, tb, accumulate, operand<A, K>(), 0, b, N}, a,
                reinterpret_cast<float*>(c));
 }
 inline void warpgroup_commit_batch() { emu::product_commit(); }
@@ -148,7 +156,7 @@ void wait_wgmma() {
 template <DataType A, DataType B, DataType C, int M, int N, int K, bool, bool>
 void mma_sync(float* c, const uint32_t* a, const uint32_t* b) {
   static_assert(M == 16 && N == 8 && K == 16 && A == B && C == DataType::kFloat32);
-  emu::mma_m16n8k16(c, a, b, A == DataType::kBFloat16);
+  emu::mma_m16n8k16(c, a, b, operand<A, K>());
 }
 
 // Matrices between shared memory and registers.

@@ -78,7 +78,7 @@ void matrix_move(bool store, bool transpose, int matrices, const void* row, uint
   meet("ldmatrix", [](Warp&) {});  // the pointers stay valid until all have read them
 }
 
-void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, bool bfloat) {
+void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, Operand kind) {
   Warp& warp = self->warp();
   int lane = self->lane();
   warp.pointer[lane] = a;
@@ -90,9 +90,9 @@ void mma_m16n8k16(float* d, const uint32_t* a, const uint32_t* b, bool bfloat) {
       auto* ra = static_cast<const uint16_t*>(all.pointer[t]);
       auto* rb = reinterpret_cast<const uint16_t*>(all.registers[t]);
       for (int i = 0; i < 8; ++i)
-        left[t / 4 + 8 * (i / 2 % 2)][t % 4 * 2 + i % 2 + 8 * (i / 4)] = half_at(ra + i, bfloat);
+        left[t / 4 + 8 * (i / 2 % 2)][t % 4 * 2 + i % 2 + 8 * (i / 4)] = operand_at(ra + i, kind);
       for (int i = 0; i < 4; ++i)
-        right[t % 4 * 2 + i % 2 + 8 * (i / 2)][t / 4] = half_at(rb + i, bfloat);
+        right[t % 4 * 2 + i % 2 + 8 * (i / 2)][t / 4] = operand_at(rb + i, kind);
     }
     for (int t = 0; t < kWarp; ++t) {
       auto* sums = reinterpret_cast<float*>(all.given[t]);

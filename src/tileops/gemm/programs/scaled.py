@@ -1,0 +1,197 @@
+"""The program of products of float8 codes whose scales serve runs along the depth, on Hopper.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+import tilelang.language as T
+
+from tileops._programs.program import GUARDED, Program
+from tileops.gemm.programs.ring import (
+    CONSUMER_REGISTERS,
+    PANEL,
+    PRODUCER_REGISTERS,
+    WARP,
+    WARPGROUP,
+    WARPS,
+    Tiling,
+    advance,
+    producer,
+    releaser,
+)
+from tileops.gemm.programs.tiles import locate, writer
+
+RUN = 128
+"""Codes along the depth that share a scale, and rows of `B` where a tile of codes shares one."""
+CODES = 16
+"""Codes of 16 bytes: what the copy engine asks of every row pitch."""
+_RESULTS = 8  # 16-bit results of 16 bytes
+
+
+def _scales(tiling: Tiling, scales_a: str, scales_b: str):
+    """Makes the macros that load the scales of one step, and that add a step to the sums by them.
+
+    Where rows of `B` have scales of their own, `sb` holds one for each column of the tile, else one
+    for each panel.
+    """
+    panels = tiling.columns // PANEL
+
+    @T.macro
+    def take(SA, SB, sa, sb, top, left, last_row, last_column, step):
+        for i in T.Parallel(tiling.rows):
+            if scales_a == "tensor":
+                sa[i] = SA[0, 0]
+            else:
+                sa[i] = SA[T.min(top + i, last_row), step]
+        if scales_b == "row_block":
+            for j in T.Parallel(tiling.columns):
+                sb[j] = SB[T.min(left + j, last_column), step]
+        else:
+            for p in T.unroll(panels):
+                if scales_b == "tensor":
+                    sb[p] = SB[0, 0]
+                else:
+                    sb[p] = SB[T.min(left + p * PANEL, last_column) // RUN, step]
+
+    @T.macro
+    def promote(part, acc, sa, sb):
+        if scales_b == "row_block":
+            for i, j in T.Parallel(tiling.rows, tiling.columns):
+                acc[i, j] += part[i, j] * (sa[i] * sb[j])
+        else:
+            for p in T.unroll(panels):
+                for i, j in T.Parallel(tiling.rows, PANEL):
+                    acc[i, p * PANEL + j] += part[i, p * PANEL + j] * (sa[i] * sb[p])
+
+    return take, promote
+
+
+def _consumer(tiling: Tiling, scales_a: str, scales_b: str):
+    """Makes the macro by which the warpgroups multiply a tile, each step scaled as it is added.
+
+    A step's products start from zero and are awaited; meanwhile the other warpgroup's keep the
+    tensor cores busy. Their own sums are shorter than float32, and end with the step.
+    """
+    release = releaser(tiling)
+    take, promote = _scales(tiling, scales_a, scales_b)
+
+    @T.macro
+    def multiply(
+        tensors, buffers, acc, full, empty, steps, top, left, M, N, thread,
+        slot: T.Ref, phase: T.Ref,
+    ):  # fmt: skip
+        SA, SB = tensors
+        As, Bs, part, sa, sb = buffers
+        T.clear(acc)
+        for step in T.serial(steps):
+            take(SA, SB, sa, sb, top, left, M - 1, N - 1, step)
+            T.barrier_wait(full[slot], phase)
+            T.wgmma_gemm(
+                As[slot, :, :],
+                Bs[slot, :, :],
+                part,
+                transpose_B=True,
+                clear_accum=True,
+                policy=T.GemmWarpPolicy.FullRow,
+            )
+            T.wait_wgmma(0)
+            T.warpgroup_fence_operand(part, num_regs=tiling.columns // 2)
+            release(empty, slot, thread)
+            promote(part, acc, sa, sb)
+            advance(slot, phase, tiling.stages)
+
+    return multiply
+
+
+def build_gemm_scaled(
+    dtype: str,
+    out_dtype: str,
+    *,
+    scales_a: str,
+    scales_b: str,
+    biased: bool,
+    tiling: Tiling,
+    blocks: int,
+) -> Program:
+    """`D = (scale_a A) (scale_b B)^T + bias`: as the pipelined product, with scales in its sums.
+
+    Tensors: `A [M, K]`, `B [N, K]` of codes; `SA` and `SB` of scales in float32; `bias [N]`, or
+    `D` again when not `biased`; `D [M, N]`; contiguous, 16-byte aligned, K a multiple of 16, N one
+    of 8, none 0.
+
+    Args:
+        dtype: of the codes, `"float8_e4m3fn"`.
+        out_dtype: of bias and result, 16 bits wide.
+        scales_a: `"tensor"` for `SA [1, 1]`, `"row_block"` for `[M, ceil(K / 128)]`.
+        scales_b: likewise by `N`, or `"tile"` for `[ceil(N / 128), ceil(K / 128)]`.
+        biased: whether a bias is added.
+        tiling: how the product is cut up; the depth of a step is 128.
+        blocks: largest number of blocks, one for each multiprocessor.
+    """
+    BM, BN, BK, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
+    consumers = tiling.warpgroups * WARPGROUP
+    produce = producer(tiling, trans_a=False, trans_b=True)
+    multiply = _consumer(tiling, scales_a, scales_b)
+    write = writer(tiling)
+    M, N, K = T.dynamic("M"), T.dynamic("NU") * _RESULTS, T.dynamic("KU") * CODES
+    runs = T.dynamic("runs")
+    tiles_down = T.dynamic("tiles_down")
+    shapes = {"tensor": (1, 1), "tile": (tiles_down, runs)}
+    own_scales = (BN,) if scales_b == "row_block" else (BN // PANEL,)
+    alloc_scales = T.alloc_fragment if scales_b == "row_block" else T.alloc_local
+
+    @T.macro
+    def add_bias(acc, bias, left):
+        for i, j in T.Parallel(BM, BN):
+            acc[i, j] += T.cast(bias[T.min(left + j, N - 1)], "float32")
+
+    @T.prim_func
+    def gemm_scaled(
+        A: T.Tensor((M, K), dtype),
+        B: T.Tensor((N, K), dtype),
+        SA: T.Tensor(shapes.get(scales_a, (M, runs)), "float32"),
+        SB: T.Tensor(shapes.get(scales_b, (N, runs)), "float32"),
+        bias: T.Tensor((N,) if biased else (M, N), out_dtype),
+        D: T.Tensor((M, N), out_dtype),
+    ):
+        rows = T.ceildiv(M, BM)
+        columns = T.ceildiv(N, BN)
+        with T.Kernel(T.min(rows * columns, blocks), threads=consumers + WARPGROUP) as block:
+            As = T.alloc_shared((stages, BM, BK), dtype)
+            Bs = T.alloc_shared((stages, BN, BK), dtype)
+            Ds = T.alloc_shared((2, BM, PANEL), out_dtype)
+            acc = T.alloc_fragment((BM, BN), "float32")
+            part = T.alloc_fragment((BM, BN), "float32")
+            sa = T.alloc_fragment((BM,), "float32")
+            sb = alloc_scales(own_scales, "float32")
+            full = T.alloc_barrier([1] * stages)
+            empty = T.alloc_barrier([WARPS * tiling.warpgroups] * stages)
+            thread = T.get_thread_binding()
+            slot = T.alloc_var("int32", init=0)
+            phase = T.alloc_var("int32", init=0)
+            bm = T.alloc_var("int32", init=0)
+            bn = T.alloc_var("int32", init=0)
+            steps = T.alloc_var("int32", init=0)
+            turns = T.alloc_var("int32", init=0)
+            steps = T.ceildiv(K, BK)
+            turns = T.ceildiv(rows * columns - block, blocks)
+            if thread >= consumers:
+                T.dec_max_nreg(PRODUCER_REGISTERS)
+                if thread < consumers + WARP:
+                    for turn in T.serial(turns):
+                        locate(turn * blocks + block, rows, columns, tiling.group, bm, bn)
+                        produce(A, B, As, Bs, full, empty, 0, steps, bm * BM, bn * BN, slot, phase)
+            else:
+                T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
+                for turn in T.serial(turns):
+                    locate(turn * blocks + block, rows, columns, tiling.group, bm, bn)
+                    multiply(
+                        (SA, SB), (As, Bs, part, sa, sb), acc, full, empty, steps,
+                        bm * BM, bn * BN, M, N, thread, slot, phase,
+                    )  # fmt: skip
+                    if biased:
+                        add_bias(acc, bias, bn * BN)
+                    write(acc, Ds, D, bm, bn, thread)
+                if T.shuffle_elect(WARPGROUP):
+                    T.tma_store_wait(0)
+
+    return Program(gemm_scaled, {**GUARDED, "tl.disable_thread_storage_sync": True})

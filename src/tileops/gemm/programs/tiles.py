@@ -1,0 +1,53 @@
+"""The walk of a grid over the tiles of a product, and the way of a tile from registers to memory.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+import tilelang.language as T
+
+from tileops.gemm.programs.ring import PANEL, ROWS, WARPGROUP, Tiling
+
+STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
+
+
+@T.macro
+def locate(index, rows, columns, group, bm: T.Ref, bn: T.Ref):
+    """The tile at a place of the walk: groups of tile rows, each walked column by column."""
+    first = T.alloc_var("int32")
+    height = T.alloc_var("int32")
+    first = T.truncdiv(index, group * columns) * group
+    height = T.min(group, rows - first)
+    bm = index - first * columns
+    bn = T.truncdiv(bm, height)
+    bm = first + bm - bn * height
+
+
+def writer(tiling: Tiling):
+    """Makes the macro by which each warpgroup stores its rows of a tile, a panel at a time.
+
+    Two buffers of a panel alternate, so that a store is read while the next panel is filled, and
+    the last ones while the next tile is multiplied.
+    """
+    panels = tiling.columns // PANEL
+
+    @T.macro
+    def write(acc, Ds, D, bm, bn, thread):
+        part = thread // WARPGROUP
+        top = bm * tiling.rows + part * ROWS
+        for p in tuple(range(panels)):
+            # With an odd number of panels, a tile begins with the buffer that the last one used.
+            if T.shuffle_elect(WARPGROUP):
+                T.tma_store_wait(0 if p == 0 and panels % 2 else 1)
+            T.sync_threads(STORE_BARRIER + part, WARPGROUP)
+            for i, j in T.Parallel(tiling.rows, PANEL):
+                Ds[p % 2, i, j] = acc[i, p * PANEL + j]
+            T.fence_proxy_async()
+            T.sync_threads(STORE_BARRIER + part, WARPGROUP)
+            left = bn * tiling.columns + p * PANEL
+            T.tma_copy(
+                Ds[p % 2, part * ROWS : (part + 1) * ROWS, :],
+                D[top : top + ROWS, left : left + PANEL],
+                leader_scope_threads=WARPGROUP,
+            )
+
+    return write

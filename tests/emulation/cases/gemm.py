@@ -88,7 +88,10 @@ def _few_rows(kernel, m, n, k, *constants, dtype=torch.bfloat16, **config):
     return Case(name, kernel, (dtype, *constants), inputs, expected, config, contains)
 
 
-def _fp8(m, n, k, scales_a, scales_b, tile, *, biased=False, out_dtype=torch.bfloat16):
+def _fp8(
+    m, n, k, scales_a, scales_b, tile, blocks=BLOCKS, *, biased=False, out_dtype=torch.bfloat16,
+    **config,
+):  # fmt: skip
     runs = -(-k // 128)
     scales = {
         "tensor": (1, 1), "row_block": (m, runs), "column_block": (n, runs),
@@ -108,10 +111,10 @@ def _fp8(m, n, k, scales_a, scales_b, tile, *, biased=False, out_dtype=torch.bfl
     return Case(
         f"{m}x{n}x{k} {scales_a} {scales_b} {'x'.join(map(str, tile))}",
         GemmFp8PipelinedKernel,
-        GemmW4A16FewRowsKernel,
-        (scales_a, scales_b, biased, out_dtype, tile, BLOCKS),
+        (scales_a, scales_b, biased, out_dtype, tile, blocks),
         inputs,
         expected,
+        config,
         contains=("tl::wgmma_ss", "kFloat8_e4m3", "tl::tma_load", "warpgroup_reg_alloc"),
         absolute=1e-2,
     )
@@ -151,7 +154,8 @@ CASES = (
     _fp8(136, 392, 784, "row_block", "tile", TILES_FP8[0], out_dtype=torch.float16),
     _fp8(300, 264, 400, "row_block", "row_block", TILES_FP8[1], biased=True),
     _fp8(65, 200, 1168, "tensor", "tensor", TILES_FP8[2], biased=True),
-    _fp8(1, 8, 16, "row_block", "tile", TILES_FP8[2]),
+    _fp8(1, 8, 16, "row_block", "tile", TILES_FP8[3]),
+    _fp8(400, 392, 528, "row_block", "tile", TILES_FP8[0], 4, cluster=2),
     _w4a16(1, 40, 1152, 128, 16, 8),
     _w4a16(9, 70, 1280, 256, 32, 8, warps=4),
     _w4a16(37, 24, 512, 128, 16, 32, warps=3),

@@ -87,7 +87,9 @@ class GemmFp8PortableKernel(PortableKernel[GemmFp8Call], GemmFp8FwdInterface):
         return _with_bias(left @ right.T, bias).to(self.call.out_dtype)
 
 
-TILES_FP8 = (Tile(128, 192, 128, 4), Tile(128, 128, 128, 5), Tile(64, 64, 128, 8))
+TILES_FP8 = (
+    Tile(128, 192, 128, 4), Tile(128, 128, 128, 5), Tile(64, 128, 128, 6), Tile(64, 64, 128, 8),
+)  # fmt: skip
 """A panel of 64 columns lies within one scale of a tile of codes."""
 
 
@@ -148,13 +150,13 @@ class GemmFp8PipelinedKernel(Kernel, GemmFp8FwdInterface):
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Tile rows that neighbours share."""
-        return {"group": 8}
+        """Tile rows that neighbours share, and blocks that share copies of `b`."""
+        return {"group": 8, "cluster": 1}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
         """Other walks over the tiles."""
-        return [{"group": group} for group in (4, 8, 16)]
+        return [{"group": group, "cluster": cluster} for group in (4, 8, 16) for cluster in (1, 2)]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

@@ -51,13 +51,13 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
     threads = warps * _WARP
 
     @T.macro
-    def load_weight(W, S, Z, words, scale, zeros, bn, run, row, lane):
+    def load_weight(W, S, Z, words, scale, zeros, set, bn, run, row, lane):
         for r in T.unroll(2 * tiles):
             n = T.min(bn * rows + r * _COLUMNS + row, N - 1)
             for v in T.vectorized(_WORDS):
-                words[r * _WORDS + v] = W[n, (run * _LANES + lane) * _WORDS + v]
-            scale[r] = T.cast(S[n, run * RUN // group], "float32")
-            zeros[r] = (T.cast(Z[n, run * RUN // group], "int32") | 0x6400) * 0x10001
+                words[(set * 2 * tiles + r) * _WORDS + v] = W[n, (run * _LANES + lane) * _WORDS + v]
+            scale[set * 2 * tiles + r] = S[n, run * RUN // group]
+            zeros[set * 2 * tiles + r] = Z[n, run * RUN // group]
 
     @T.macro
     def load_activation(X, x, bm, run, row, lane):
@@ -71,17 +71,16 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
                         ]
 
     @T.macro
-    def multiply(words, zeros, x, a, sums, tile):
-        """Adds the products of a run and one tile of 16 rows: two for each word of codes."""
+    def multiply(words, zero, x, a, sums, r):
+        """Adds the products of a run and 16 rows, from row `r` of the lanes' rows on."""
         for w in T.unroll(_WORDS):
             for half in T.unroll(2):
                 for i in T.unroll(4):  # registers: both rows, then both rows further right
-                    r = tile * 2 + i % 2
                     a[i] = T.call_extern(
                         "int32",
                         "tileops_decode",
-                        words[r * _WORDS + w] >> ((2 * half + i // 2) * 4),
-                        zeros[r],
+                        words[(r + i % 2) * _WORDS + w] >> ((2 * half + i // 2) * 4),
+                        zero[i % 2],
                     )
                 for s in T.unroll(spans):
                     T.ptx_mma(
@@ -89,6 +88,21 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
                         a.data, 0, x.data, (s * _WORDS + w) * _PAIRS + 2 * half,
                         sums.data, s * 4, T.bool(False),
                     )  # fmt: skip
+
+    @T.macro
+    def accumulate(words, scale, zeros, x, a, zero, sums, totals, set):
+        """Adds the scaled products of a run to the totals."""
+        for tile in T.unroll(tiles):
+            r = (set * tiles + tile) * 2
+            for i in T.unroll(2):
+                zero[i] = (T.cast(zeros[r + i], "int32") | 0x6400) * 0x10001
+            T.clear(sums)
+            multiply(words, zero, x, a, sums, r)
+            for s in T.unroll(spans):
+                for i in T.unroll(4):
+                    totals[(tile * spans + s) * 4 + i] += sums[s * 4 + i] * T.cast(
+                        scale[r + i // 2], "float32"
+                    )
 
     @T.prim_func
     def gemm_packed(
@@ -103,32 +117,37 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
         ) as (bn, bm):
             thread = T.get_thread_binding()
             warp = thread // _WARP
+            runs = groups * (group // RUN)
             row = thread % _WARP // _LANES
             lane = thread % _LANES
-            words = T.alloc_local((2 * tiles * _WORDS,), "int32")
-            scale = T.alloc_local((2 * tiles,), "float32")
-            zeros = T.alloc_local((2 * tiles,), "int32")
+            # Two sets, so that codes are on their way while others are multiplied.
+            words = T.alloc_local((4 * tiles * _WORDS,), "int32")
+            scale = T.alloc_local((4 * tiles,), "float16")
+            zeros = T.alloc_local((4 * tiles,), "uint8")
+            zero = T.alloc_local((2,), "int32")
             x = T.alloc_local((spans * _WORDS * _PAIRS,), "int32")
             a = T.alloc_local((4,), "int32")
             sums = T.alloc_local((spans * 4,), "float32")
             totals = T.alloc_local((tiles * spans * 4,), "float32")
             parts = T.alloc_shared((warps, columns, rows), "float32")
             total = T.alloc_local((1,), "float32")
-            share = T.alloc_var("int32")
-            share = T.ceildiv(groups * (group // RUN), warps)
+            first = T.alloc_var("int32")
+            steps = T.alloc_var("int32")
+            first = warp * runs // warps
+            steps = (warp + 1) * runs // warps - first
             T.clear(totals)
             T.clear(x)
-            for step in T.serial(T.max(0, T.min(share, groups * (group // RUN) - warp * share))):
-                load_weight(W, S, Z, words, scale, zeros, bn, warp * share + step, row, lane)
-                load_activation(X, x, bm, warp * share + step, row, lane)
-                for tile in T.unroll(tiles):
-                    T.clear(sums)
-                    multiply(words, zeros, x, a, sums, tile)
-                    for s in T.unroll(spans):
-                        for i in T.unroll(4):
-                            totals[(tile * spans + s) * 4 + i] += (
-                                sums[s * 4 + i] * scale[tile * 2 + i // 2]
-                            )
+            load_weight(W, S, Z, words, scale, zeros, 0, bn, T.min(first, runs - 1), row, lane)
+            for pair in T.serial(T.ceildiv(steps, 2)):
+                for set in T.unroll(2):
+                    step = pair * 2 + set
+                    if step < steps:
+                        load_activation(X, x, bm, first + step, row, lane)
+                        load_weight(
+                            W, S, Z, words, scale, zeros, 1 - set, bn,
+                            T.min(first + step + 1, runs - 1), row, lane,
+                        )  # fmt: skip
+                        accumulate(words, scale, zeros, x, a, zero, sums, totals, set)
             for tile in T.unroll(tiles):
                 for s in T.unroll(spans):
                     for i in T.unroll(4):

@@ -28,29 +28,36 @@ _RESULTS = 8  # 16-bit results of 16 bytes
 
 
 def _scales(tiling: Tiling, scales_a: str, scales_b: str):
-    """Makes the macros that load the scales of one step, and that add a step to the sums by them.
+    """Makes the macros that fetch scales for a step, take them up, and add a step to sums by them.
 
-    Where rows of `B` have scales of their own, `sb` holds one for each column of the tile, else one
-    for each panel.
+    Where rows of `B` have scales of their own, `sb` holds one for each column of the tile, which
+    are read as they are taken up for want of registers; else one for each panel.
     """
     panels = tiling.columns // PANEL
 
     @T.macro
-    def take(SA, SB, sa, sb, top, left, last_row, last_column, step):
+    def fetch(SA, SB, next_a, next_b, top, left, last_row, last_column, step):
         for i in T.Parallel(tiling.rows):
             if scales_a == "tensor":
-                sa[i] = SA[0, 0]
+                next_a[i] = SA[0, 0]
             else:
-                sa[i] = SA[T.min(top + i, last_row), step]
+                next_a[i] = SA[T.min(top + i, last_row), step]
+        if scales_b != "row_block":
+            for p in T.unroll(panels):
+                if scales_b == "tensor":
+                    next_b[p] = SB[0, 0]
+                else:
+                    next_b[p] = SB[T.min(left + p * PANEL, last_column) // RUN, step]
+
+    @T.macro
+    def take(SB, sa, sb, next_a, next_b, left, last_column, step):
+        T.copy(next_a, sa)
         if scales_b == "row_block":
             for j in T.Parallel(tiling.columns):
                 sb[j] = SB[T.min(left + j, last_column), step]
         else:
             for p in T.unroll(panels):
-                if scales_b == "tensor":
-                    sb[p] = SB[0, 0]
-                else:
-                    sb[p] = SB[T.min(left + p * PANEL, last_column) // RUN, step]
+                sb[p] = next_b[p]
 
     @T.macro
     def promote(part, acc, sa, sb):
@@ -62,28 +69,31 @@ def _scales(tiling: Tiling, scales_a: str, scales_b: str):
                 for i, j in T.Parallel(tiling.rows, PANEL):
                     acc[i, p * PANEL + j] += part[i, p * PANEL + j] * (sa[i] * sb[p])
 
-    return take, promote
+    return fetch, take, promote
 
 
 def _consumer(tiling: Tiling, scales_a: str, scales_b: str):
     """Makes the macro by which the warpgroups multiply a tile, each step scaled as it is added.
 
     A step's products start from zero and are awaited; meanwhile the other warpgroup's keep the
-    tensor cores busy. Their own sums are shorter than float32, and end with the step.
+    tensor cores busy, and the scales of the next step are on their way. The sums of the tensor
+    cores are shorter than float32, and end with the step.
     """
     release = releaser(tiling)
-    take, promote = _scales(tiling, scales_a, scales_b)
+    fetch, take, promote = _scales(tiling, scales_a, scales_b)
 
     @T.macro
     def multiply(
-        tensors, buffers, acc, full, empty, steps, top, left, M, N, thread,
+        tensors, buffers, scales, acc, full, empty, steps, top, left, M, N, thread,
         slot: T.Ref, phase: T.Ref,
     ):  # fmt: skip
         SA, SB = tensors
-        As, Bs, part, sa, sb = buffers
+        As, Bs, part = buffers
+        sa, sb, next_a, next_b = scales
         T.clear(acc)
+        fetch(SA, SB, next_a, next_b, top, left, M - 1, N - 1, 0)
         for step in T.serial(steps):
-            take(SA, SB, sa, sb, top, left, M - 1, N - 1, step)
+            take(SB, sa, sb, next_a, next_b, left, N - 1, step)
             T.barrier_wait(full[slot], phase)
             T.wgmma_gemm(
                 As[slot, :, :],
@@ -93,6 +103,7 @@ def _consumer(tiling: Tiling, scales_a: str, scales_b: str):
                 clear_accum=True,
                 policy=T.GemmWarpPolicy.FullRow,
             )
+            fetch(SA, SB, next_a, next_b, top, left, M - 1, N - 1, T.min(step + 1, steps - 1))
             T.wait_wgmma(0)
             T.warpgroup_fence_operand(part, num_regs=tiling.columns // 2)
             release(empty, slot, thread)
@@ -127,11 +138,14 @@ def build_gemm_scaled(
         tiling: how the product is cut up; the depth of a step is 128.
         blocks: largest number of blocks, one for each multiprocessor.
     """
-    BM, BN, BK, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
+    BM, BN, BK = tiling.rows, tiling.columns, tiling.depth
+    stages, cluster = tiling.stages, tiling.cluster
     consumers = tiling.warpgroups * WARPGROUP
     produce = producer(tiling, trans_a=False, trans_b=True)
     multiply = _consumer(tiling, scales_a, scales_b)
     write = writer(tiling)
+    walkers = blocks // cluster
+    alloc_empty = T.alloc_cluster_barrier if cluster > 1 else T.alloc_barrier
     M, N, K = T.dynamic("M"), T.dynamic("NU") * _RESULTS, T.dynamic("KU") * CODES
     runs = T.dynamic("runs")
     tiles_down = T.dynamic("tiles_down")
@@ -153,9 +167,13 @@ def build_gemm_scaled(
         bias: T.Tensor((N,) if biased else (M, N), out_dtype),
         D: T.Tensor((M, N), out_dtype),
     ):
-        rows = T.ceildiv(M, BM)
+        rows = T.ceildiv(M, BM * cluster)  # of clusters, where blocks share copies
         columns = T.ceildiv(N, BN)
-        with T.Kernel(T.min(rows * columns, blocks), threads=consumers + WARPGROUP) as block:
+        with T.Kernel(
+            T.min(rows * columns, walkers) * cluster,
+            threads=consumers + WARPGROUP,
+            cluster_dims=cluster,
+        ) as block:
             As = T.alloc_shared((stages, BM, BK), dtype)
             Bs = T.alloc_shared((stages, BN, BK), dtype)
             Ds = T.alloc_shared((2, BM, PANEL), out_dtype)
@@ -163,8 +181,10 @@ def build_gemm_scaled(
             part = T.alloc_fragment((BM, BN), "float32")
             sa = T.alloc_fragment((BM,), "float32")
             sb = alloc_scales(own_scales, "float32")
+            next_a = T.alloc_fragment((BM,), "float32")
+            next_b = T.alloc_local((BN // PANEL,), "float32")
             full = T.alloc_barrier([1] * stages)
-            empty = T.alloc_barrier([WARPS * tiling.warpgroups] * stages)
+            empty = alloc_empty([WARPS * tiling.warpgroups * cluster] * stages)
             thread = T.get_thread_binding()
             slot = T.alloc_var("int32", init=0)
             phase = T.alloc_var("int32", init=0)
@@ -172,20 +192,23 @@ def build_gemm_scaled(
             bn = T.alloc_var("int32", init=0)
             steps = T.alloc_var("int32", init=0)
             turns = T.alloc_var("int32", init=0)
+            walker = block // cluster
             steps = T.ceildiv(K, BK)
-            turns = T.ceildiv(rows * columns - block, blocks)
+            turns = T.ceildiv(rows * columns - walker, walkers)
             if thread >= consumers:
                 T.dec_max_nreg(PRODUCER_REGISTERS)
                 if thread < consumers + WARP:
                     for turn in T.serial(turns):
-                        locate(turn * blocks + block, rows, columns, tiling.group, bm, bn)
+                        locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
+                        bm = bm * cluster + block % cluster
                         produce(A, B, As, Bs, full, empty, 0, steps, bm * BM, bn * BN, slot, phase)
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
                 for turn in T.serial(turns):
-                    locate(turn * blocks + block, rows, columns, tiling.group, bm, bn)
+                    locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
+                    bm = bm * cluster + block % cluster
                     multiply(
-                        (SA, SB), (As, Bs, part, sa, sb), acc, full, empty, steps,
+                        (SA, SB), (As, Bs, part), (sa, sb, next_a, next_b), acc, full, empty, steps,
                         bm * BM, bn * BN, M, N, thread, slot, phase,
                     )  # fmt: skip
                     if biased:
@@ -193,5 +216,7 @@ def build_gemm_scaled(
                     write(acc, Ds, D, bm, bn, thread)
                 if T.shuffle_elect(WARPGROUP):
                     T.tma_store_wait(0)
+            if cluster > 1:
+                T.cluster_sync()  # the others still write to this block's memory until here
 
     return Program(gemm_scaled, {**GUARDED, "tl.disable_thread_storage_sync": True})

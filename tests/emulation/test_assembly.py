@@ -19,7 +19,9 @@ from tileops.gemm.programs import (
     Groups,
     Tiling,
     build_gemm_grouped,
+    build_gemm_packed,
     build_gemm_pipelined,
+    build_gemm_scaled,
     build_gemm_split,
     build_gemv,
 )
@@ -69,6 +71,18 @@ def decode(width: int, *how: int) -> Program:
     return build(Heads(32, 8, width, "bfloat16", width**-0.5), how=Decoding(*how))
 
 
+def scaled(scales_a: str, scales_b: str, *tiling: int) -> Program:
+    return build_gemm_scaled(
+        "float8_e4m3fn",
+        "bfloat16",
+        scales_a=scales_a,
+        scales_b=scales_b,
+        biased=True,
+        tiling=Tiling(*tiling),
+        blocks=132,
+    )
+
+
 PROGRAMS = {
     "longest row": lambda: on_chip(1 << 15, "float32", 512),
     "most elements a thread": lambda: on_chip(1 << 14, "bfloat16", 256),
@@ -105,6 +119,9 @@ PROGRAMS = {
     "groups": lambda: grouped(128, 256, 64, 4, kind="starts"),
     "aligned groups": lambda: grouped(64, 256, 64, 5, kind="ends", alignment=128),
     "owners": lambda: grouped(128, 256, 64, 4, kind="owners", most=2048),
+    "codes, wide tile": lambda: scaled("row_block", "tile", 128, 192, 128, 4),
+    "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 128, 128, 5),
+    "packed": lambda: build_gemm_packed(group=128, rows=32, columns=32, warps=8),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 2, 1, is_causal=True),
     "attention, narrow heads": lambda: attend(64, 192, 128, is_causal=False),

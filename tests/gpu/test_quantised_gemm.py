@@ -103,7 +103,8 @@ def check_packed(product, x, codes, scales, zeros) -> None:
         group, 1
     )
     wide = x.double() @ weight.T
-    torch.testing.assert_close(product(x, codes, scales, zeros).double(), wide, **TOLERANCE[x.dtype])
+    result = product(x, codes, scales, zeros)
+    torch.testing.assert_close(result.double(), wide, **TOLERANCE[x.dtype])
 
 
 @pytest.mark.parametrize("group", [128, 256])

@@ -29,29 +29,12 @@ static __device__ __forceinline__ int tileops_decode(int word, int zeros) {
 """
 
 
-def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Program:
-    """`D = X W^T` with `W = (q - zero) * scale`: the warps of a block share the runs of its rows.
-
-    Tensors: `X [M, K / 2]`, pairs of float16 as int32; `W [N, K / 8]`, int32 of eight codes in the
-    order of packed weights; `S [N, K / group]` in float16; `Z [N, K / group]` in uint8;
-    `D [M, N]` in float16; contiguous, 16-byte aligned, K a multiple of `group`, none 0.
-
-    The tensor cores add products over what their operands call the same column, whichever it is:
-    each lane takes the columns that lie together in its 16 bytes of codes.
-
-    Args:
-        group: columns that share a scale and a zero point, a multiple of 128.
-        rows: rows of `W` that a block multiplies, a multiple of 16.
-        columns: rows of `X` that it multiplies, a multiple of 8.
-        warps: warps of a block.
-    """
-    M, N = T.dynamic("M"), T.dynamic("N")
-    groups = T.dynamic("groups")
+def _loads(group: int, rows: int, columns: int):
+    """Makes the macros by which a warp loads a run of its rows of the weight and the activation."""
     tiles, spans = rows // _ROWS, columns // _COLUMNS
-    threads = warps * _WARP
 
     @T.macro
-    def load_weight(W, S, Z, words, scale, zeros, set, bn, run, row, lane):
+    def load_weight(W, S, Z, words, scale, zeros, set, bn, N, run, row, lane):
         for r in T.unroll(2 * tiles):
             n = T.min(bn * rows + r * _COLUMNS + row, N - 1)
             for v in T.vectorized(_WORDS):
@@ -60,7 +43,7 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
             zeros[set * 2 * tiles + r] = Z[n, run * RUN // group]
 
     @T.macro
-    def load_activation(X, x, bm, run, row, lane):
+    def load_activation(X, x, bm, M, run, row, lane):
         for s in T.unroll(spans):
             if bm * columns + s * _COLUMNS + row < M:
                 for w in T.unroll(_WORDS):
@@ -69,6 +52,12 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
                             bm * columns + s * _COLUMNS + row,
                             ((run * _LANES + lane) * _WORDS + w) * _PAIRS + v,
                         ]
+
+    return load_weight, load_activation
+
+
+def _products(tiles: int, spans: int):
+    """Makes the macro that multiplies a run of `16 * tiles` and `8 * spans` rows."""
 
     @T.macro
     def multiply(words, zero, x, a, sums, r):
@@ -104,6 +93,32 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
                         scale[r + i // 2], "float32"
                     )
 
+    return accumulate
+
+
+def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Program:
+    """`D = X W^T` with `W = (q - zero) * scale`: the warps of a block share the runs of its rows.
+
+    Tensors: `X [M, K / 2]`, pairs of float16 as int32; `W [N, K / 8]`, int32 of eight codes in the
+    order of packed weights; `S [N, K / group]` in float16; `Z [N, K / group]` in uint8;
+    `D [M, N]` in float16; contiguous, 16-byte aligned, K a multiple of `group`, none 0.
+
+    The tensor cores add products over what their operands call the same column, whichever it is:
+    each lane takes the columns that lie together in its 16 bytes of codes.
+
+    Args:
+        group: columns that share a scale and a zero point, a multiple of 128.
+        rows: rows of `W` that a block multiplies, a multiple of 16.
+        columns: rows of `X` that it multiplies, a multiple of 8.
+        warps: warps of a block.
+    """
+    M, N = T.dynamic("M"), T.dynamic("N")
+    groups = T.dynamic("groups")
+    tiles, spans = rows // _ROWS, columns // _COLUMNS
+    threads = warps * _WARP
+    load_weight, load_activation = _loads(group, rows, columns)
+    accumulate = _products(tiles, spans)
+
     @T.prim_func
     def gemm_packed(
         X: T.Tensor((M, groups * (group // 2)), "int32"),
@@ -137,14 +152,14 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
             steps = (warp + 1) * runs // warps - first
             T.clear(totals)
             T.clear(x)
-            load_weight(W, S, Z, words, scale, zeros, 0, bn, T.min(first, runs - 1), row, lane)
+            load_weight(W, S, Z, words, scale, zeros, 0, bn, N, T.min(first, runs - 1), row, lane)
             for pair in T.serial(T.ceildiv(steps, 2)):
                 for set in T.unroll(2):
                     step = pair * 2 + set
                     if step < steps:
-                        load_activation(X, x, bm, first + step, row, lane)
+                        load_activation(X, x, bm, M, first + step, row, lane)
                         load_weight(
-                            W, S, Z, words, scale, zeros, 1 - set, bn,
+                            W, S, Z, words, scale, zeros, 1 - set, bn, N,
                             T.min(first + step + 1, runs - 1), row, lane,
                         )  # fmt: skip
                         accumulate(words, scale, zeros, x, a, zero, sums, totals, set)

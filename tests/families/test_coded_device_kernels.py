@@ -1,0 +1,87 @@
+"""What the TileLang kernels of coded factors serve, refuse and share; no device is needed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops.gemm import GemmFp8FwdOp, GemmW4A16FwdOp
+from tileops.gemm.kernels import (
+    TILES_FP8,
+    GemmFp8Call,
+    GemmFp8PipelinedKernel,
+    GemmW4A16Call,
+    GemmW4A16FewRowsKernel,
+)
+
+
+def scaled_call(m, n, k, scales_a="row_block", scales_b="tile", arch=90):
+    facts = (scales_a, scales_b, False, torch.float8_e4m3fn, torch.bfloat16)
+    return GemmFp8Call(m, n, k, *facts, arch=arch, sm_count=132)
+
+
+def packed_call(m, n, k, group_size=128, arch=90):
+    return GemmW4A16Call(m, n, k, group_size, torch.float16, arch=arch, sm_count=132)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "fault"),
+    [
+        (4096, 4096, 7168, None),
+        (1, 8, 16, None),
+        (4, 8, 0, "has no step to multiply when k is 0"),
+        (4, 8, 24, "copies rows whose pitch is a multiple of 16 bytes; in the factors k=24 is no "
+                   "multiple of 16"),
+        (4, 12, 16, "copies rows whose pitch is a multiple of 16 bytes; in the result n=12 is no "
+                    "multiple of 8"),
+    ],
+)  # fmt: skip
+def test_scaled_products_need_whole_rows(m, n, k, fault) -> None:
+    call = scaled_call(m, n, k)
+    assert GemmFp8PipelinedKernel.refusal(call) == fault
+    served = "portable" if fault else "pipelined"
+    assert GemmFp8FwdOp().key_for("gemm_fp8", call) == served
+
+
+def test_scales_of_columns_leave_no_registers_for_the_widest_tile() -> None:
+    wide, _ = GemmFp8PipelinedKernel.entry_for(scaled_call(4096, 4096, 7168))
+    narrow, _ = GemmFp8PipelinedKernel.entry_for(
+        scaled_call(4096, 4096, 7168, scales_b="row_block")
+    )
+    assert TILES_FP8[0] in wide
+    assert TILES_FP8[0] not in narrow
+
+
+def test_row_counts_of_a_class_share_a_scaled_program() -> None:
+    builds = {GemmFp8PipelinedKernel.entry_for(scaled_call(m, 7168, 2048))[0] for m in range(1, 65)}
+    assert len(builds) == 1
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "group_size", "fault"),
+    [
+        (64, 512, 128, None),
+        (1, 512, 256, None),
+        (65, 512, 128, "multiplies at most 64 rows, not 65"),
+        (1, 512, 64, "adds up runs of 128 columns before it scales them, of which group_size=64 "
+                     "is no multiple"),
+        (1, 0, 128, "has no run to multiply when k is 0"),
+    ],
+)  # fmt: skip
+def test_packed_weights_meet_few_rows(m, k, group_size, fault) -> None:
+    call = packed_call(m, 64, k, group_size)
+    assert GemmW4A16FewRowsKernel.refusal(call) == fault
+    served = "portable" if fault else "few_rows"
+    assert GemmW4A16FwdOp(group_size).key_for("gemm_w4a16", call) == served
+
+
+def test_row_counts_of_a_class_share_a_packed_program() -> None:
+    builds = {GemmW4A16FewRowsKernel.entry_for(packed_call(m, 8192, 8192))[0] for m in range(1, 65)}
+    assert len(builds) == 3
+
+
+@pytest.mark.parametrize("arch", [80, 100])
+def test_other_architectures_multiply_codes_by_torch(arch: int) -> None:
+    scaled, packed = scaled_call(64, 64, 64, arch=arch), packed_call(4, 64, 128, arch=arch)
+    assert GemmFp8FwdOp().key_for("gemm_fp8", scaled) == "portable"
+    assert GemmW4A16FwdOp().key_for("gemm_w4a16", packed) == "portable"

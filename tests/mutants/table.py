@@ -298,7 +298,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_without_any_device_nothing_is_detected_and_nothing_stays_selected"),
         M("if len(claiming) > 1:", "if False:",
           "test_targets.py::test_several_targets_claim_the_device"),
-        M("claims = bool(detect(device))", "claims = detect(device)",
+        M("return bool(detect(device))", "return detect(device)",
           "test_misbehaviour.py::test_detector_whose_answer_is_no_truth_value"),
     ),
     "targets/loading.py": (

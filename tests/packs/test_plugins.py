@@ -18,7 +18,55 @@ BACKENDS = {
     "good": """
 from tileops import backend
 backend.register_detector(target="good", detect=lambda device: False)
-backend.register_kernel_builder(op="NowhereFwdOp", target="good", build_kernel=print)
+def build(x, weight, *, normalized_shape, eps):
+    return lambda x, weight: x
+backend.register_kernel_builder(op="RMSNormFwdOp", target="good", build_kernel=build)
+""",
+    "lost": """
+from tileops import backend
+backend.register_kernel_builder(op="RmsNormFwdOp", target="lost", build_kernel=print)
+backend.register_kernel_type("NowhereFwdOp", "lost", int)
+""",
+    "misfit": """
+from tileops import backend
+backend.register_kernel_builder(op="RMSNormFwdOp", target="misfit", build_kernel=lambda x: x)
+""",
+    "tongue_tied": """
+from tileops import backend
+from tileops.kernels import Kernel
+from tileops.norm.kernels import AddRMSNormFwdInterface
+class Silent(Kernel, AddRMSNormFwdInterface):
+    devices = frozenset({"cpu"})
+    @classmethod
+    def refusal(cls, call):
+        raise RuntimeError("asked too much")
+    def forward(self, *tensors):
+        return tensors
+class Vague(Silent):
+    devices = frozenset({"cuda"})
+    @classmethod
+    def refusal(cls, call):
+        return False if call.arch == 90 else None
+class Bodiless(Silent):
+    @classmethod
+    def refusal(cls, call):
+        return None
+    @classmethod
+    def entry_for(cls, call):
+        return cls
+for cls in (Silent, Vague, Bodiless):
+    backend.register_kernel_type("FusedAddRMSNormFwdOp", cls.__name__.lower(), cls)
+""",
+    "twins": """
+from tileops import backend
+from tileops.kernels import Kernel
+from tileops.norm.kernels import GroupNormFwdInterface
+class Twin(Kernel, GroupNormFwdInterface):
+    needs_tilelang = False
+    def forward(self, *tensors):
+        return tensors
+for key in ("one", "other"):
+    backend.register_kernel_type("GroupNormFwdOp", key, Twin)
 """,
     "half": """
 from tileops import backend
@@ -92,7 +140,12 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_nothing_breaks_and_nothing_stays(outputs: list[str]) -> None:
     seen: dict[str, Any] = json.loads(outputs[0])
-    assert seen == {"early": [], "sum": 8.0, "targets": ["good", "nosy"], "default": None}
+    assert seen == {
+        "early": [],
+        "sum": 8.0,
+        "default": None,
+        "targets": ["good", "lost", "misfit", "nosy"],
+    }
 
 
 def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
@@ -105,27 +158,58 @@ def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
         ("backend", "absent"): "failed",
         ("backend", "good"): "loaded",
         ("backend", "half"): "failed",
-        ("backend", "raising_detector"): "loaded",
+        ("backend", "lost"): "loaded, at fault",
+        ("backend", "misfit"): "loaded, at fault",
+        ("backend", "raising_detector"): "loaded, at fault",
         ("backend", "slow"): "loaded, but slow",
-        ("backend", "stray"): "loaded",
+        ("backend", "stray"): "loaded, at fault",
         ("backend", "syntax"): "failed",
+        ("backend", "tongue_tied"): "loaded, at fault",
+        ("backend", "twins"): "loaded, at fault",
     }
     assert any("half = plug_half: OSError: no driver" in line for line in facts["load_failures"])
     assert any("SyntaxError" in line for line in facts["load_failures"])
     assert any("ZeroDivisionError" in line for line in facts["load_problems"])
-    stray, nosy = facts["registration_faults"]
-    assert stray.startswith("LayerNormFwdOp: the kernel types 'stray' implement no interface")
-    assert stray.endswith("; the op cannot be constructed")
-    assert "'nosy' failed on cpu: RuntimeError: asked too much" in nosy
-    assert facts["unknown_ops"] == ["NowhereFwdOp"]
+
+
+FAULTS = (
+    "entry point lost (plug_lost): registers a builder of target 'lost' for RmsNormFwdOp, but no "
+    "op is called that; nearest: RMSNormFwdOp",
+    "entry point lost (plug_lost): registers the kernel type 'lost' for NowhereFwdOp, but no op is "
+    "called that",
+    "entry point misfit (plug_misfit): a builder of target 'misfit' for RMSNormFwdOp cannot be "
+    "called as (x, weight, normalized_shape=…, eps=…): too many positional arguments",
+    "entry point tongue_tied (plug_tongue_tied): FusedAddRMSNormFwdOp, kernel type 'silent': "
+    "Silent.refusal fails on device=",
+    "RuntimeError: asked too much",
+    "entry point tongue_tied (plug_tongue_tied): FusedAddRMSNormFwdOp, kernel type 'vague': "
+    "Vague.refusal fails on device=device(type='cuda', index=0), ",
+    "arch=90, sm_count=132, calibration=None, smem_budget=232448: TypeError: Vague.refusal "
+    "returned False, expected None or a reason",
+    "entry point tongue_tied (plug_tongue_tied): FusedAddRMSNormFwdOp, kernel type 'bodiless': "
+    "Bodiless.entry_for fails on device=",
+    "entry point twins (plug_twins): GroupNormFwdOp, interface 'group_norm': 'one', 'other' serve "
+    "the same calls on cuda, and none is preferred_over the others",
+    "entry point stray (plug_stray): LayerNormFwdOp: the kernel types 'stray' implement no ",
+    "; the op cannot be constructed",
+    "entry point raising_detector (plug_raising_detector): the detector of target 'nosy' failed on "
+    "cpu: RuntimeError: asked too much",
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_doctor_says_what_is_wrong_with_what_was_registered(outputs: list[str], fault: str) -> None:
+    facts = json.loads(outputs[1].rpartition("exit code")[0])
+    assert any(fault in line for line in facts["registration_faults"]), facts
+    assert len(facts["registration_faults"]) == 9
 
 
 def test_doctor_tells_people_the_same(outputs: list[str]) -> None:
     text = outputs[2]
     assert "backend  half              plug_half                 " in text
     assert "loaded, but slow\n" in text
-    assert "registered for ops unknown here: NowhereFwdOp\n" in text
-    assert "registration fault: LayerNormFwdOp: the kernel types 'stray' " in text
+    assert "loaded, at fault\n" in text
+    assert "registration fault: entry point stray (plug_stray): LayerNormFwdOp: " in text
     assert text.endswith("NOT healthy: see what is at fault\nexit code 1\n")
 
 

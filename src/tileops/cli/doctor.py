@@ -1,8 +1,8 @@
 """Say what this installation has: versions, devices, plug-ins, and what failed to load.
 
-Fails when a backend, a pack or a spec file could not be loaded, when what a backend registered
-keeps an op from being constructed, and when a device has no clear target. A missing GPU or TileLang
-is no failure: the portable kernels need neither.
+Fails when a backend, a pack or a spec file could not be loaded, when what a backend registered is
+for no op, keeps one from being constructed or cannot answer for its calls, and when a device has no
+clear target. A missing GPU or TileLang is no failure: the portable kernels need neither.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 from tileops._core.spec import registry
 from tileops.cli.output import add_json_flag, print_json, table
-from tileops.cli.plugins import plugin_rows, registration_faults, strangers
+from tileops.cli.plugin_faults import registration_faults
+from tileops.cli.plugins import plugin_rows
 
 NAME = "doctor"
 SUMMARY = "say what this installation has and what failed to load"
@@ -34,17 +35,18 @@ def run(args: argparse.Namespace) -> int:
 
     versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
     devices = _devices()
+    backend.load_failures()  # whoever asks first has the packages loaded
+    faults = registration_faults(device["device"] for device in devices)
     facts: dict[str, Any] = {
         "versions": versions,
         "devices": devices,
-        "plugins": plugin_rows(),
+        "plugins": plugin_rows(faults),
         "ops": _op_counts(),
         "targets": list(backend.registered_targets()),
         "default_target": backend.default_target(),
         "load_failures": [str(line) for line in backend.load_failures()],
         "load_problems": [f"{found.op}: {found.message}" for found in registry.load_problems()],
-        "registration_faults": registration_faults(device["device"] for device in devices),
-        "unknown_ops": strangers(),
+        "registration_faults": list(map(str, faults)),
     }
     facts["healthy"] = not any(facts[bad] for bad in _BAD_NEWS)
     if args.json:
@@ -116,8 +118,6 @@ def _text(facts: dict[str, Any]) -> str:
     ]
     if facts["versions"]["tilelang"] is None:
         lines.append("TileLang is missing: portable kernels serve CUDA; install 'tileops[cuda]'")
-    if facts["unknown_ops"]:
-        lines.append(f"registered for ops unknown here: {', '.join(facts['unknown_ops'])}")
     for title in _BAD_NEWS:
         lines += [f"{title.replace('_', ' ')[:-1]}: {text}" for text in facts[title]]
     lines.append("healthy" if facts["healthy"] else "NOT healthy: see what is at fault")

@@ -24,11 +24,11 @@ def spec_named(name: str) -> OpSpec:
     """
     spec = registry.lookup(name)
     if spec is None:
-        raise UsageFault(f"no op is called {name or repr(name)}{_nearest(name, registry.specs())}")
+        raise UsageFault(f"no op is called {name or repr(name)}{nearest(name, registry.specs())}")
     return spec
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """`; nearest: A, B`, or nothing; neither case nor the suffix of op names counts."""
     by_stem = {_stem(word): word for word in known}
     guesses = difflib.get_close_matches(_stem(name), by_stem, 3)

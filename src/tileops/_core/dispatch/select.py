@@ -14,6 +14,7 @@ from typing import Literal
 from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.table import ImplementationTable
+from tileops._core.lang.values import shown
 
 Outcome = Literal["chosen", "unavailable", "unserved", "ambiguous"]
 
@@ -74,13 +75,18 @@ def choose(table: ImplementationTable, interface: str, call: CallSpec) -> Choice
         TypeError: a `refusal` returns neither None nor a reason.
     """
     candidates = tuple(
-        _judge(key, table.kernel_types[key], call) for key in table.keys_by_interface[interface]
+        judge(key, table.kernel_types[key], call) for key in table.keys_by_interface[interface]
     )
     serving = [candidate for candidate in candidates if candidate.reason is None]
     return Choice(interface, call, candidates, _unbeaten(table, serving))
 
 
-def _judge(key: str, cls: type[Kernel], call: CallSpec) -> Candidate:
+def judge(key: str, cls: type[Kernel], call: CallSpec) -> Candidate:
+    """An implementation as a choice for `call` sees it.
+
+    Raises:
+        TypeError: `refusal` returns neither None nor a reason.
+    """
     fits, reason = _availability(cls, call)
     if reason is None:
         reason = _refusal(cls, call)
@@ -91,7 +97,7 @@ def _refusal(cls: type[Kernel], call: CallSpec) -> str | None:
     reason: object = cls.refusal(call)
     if reason is None or (isinstance(reason, str) and reason):
         return reason
-    raise TypeError(f"{cls.__name__}.refusal returned {reason!r}, expected None or a reason")
+    raise TypeError(f"{cls.__name__}.refusal returned {shown(reason)}, expected None or a reason")
 
 
 def _availability(cls: type[Kernel], call: CallSpec) -> tuple[bool, str | None]:

@@ -65,9 +65,10 @@ class Construction(OpState):
 
     def _install_table(self) -> None:
         """Take over the class's implementation table with what backends added."""
-        if not (self.kernel_types or self.interfaces or registry.current.kernel_types):
-            return
-        table = implementation_table(type(self))
+        if self.kernel_types or self.interfaces or registry.current.kernel_types:
+            self._use_table(implementation_table(type(self)))
+
+    def _use_table(self, table: ImplementationTable) -> None:
         self._installed_kernel_types = table.kernel_types
         self._keys_by_interface = table.keys_by_interface
         self._preferred_over = table.preferred_over

@@ -93,7 +93,7 @@ class Entries(Calls):
     def _built(self, interface: str, key: str, call: CallSpec) -> Any:
         """The entry for the call's identity, built if there is none."""
         cls = self._installed_kernel_types[key]
-        identity, factory = _build_of(cls, call)
+        identity, factory = build_of(cls, call)
         entry = self._built_entries.get(interface, {}).get((cls, identity))
         if entry is None:
             with as_current(call.device):
@@ -206,7 +206,7 @@ def _on_current_device(call: CallSpec) -> CallSpec:
     return call if device is None else call.on_device(device)
 
 
-def _build_of(cls: type[Kernel], call: CallSpec) -> tuple[Hashable, Callable[[], Any]]:
+def build_of(cls: type[Kernel], call: CallSpec) -> tuple[Hashable, Callable[[], Any]]:
     """The identity and the factory that an implementation gives for a call."""
     pair: object = cls.entry_for(call)
     if not (isinstance(pair, tuple) and len(pair) == 2 and callable(pair[1])):

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.op.copying import Copies, adopt, attributes_of
-from tileops._core.op.entries import _build_of, _on_current_device, kernels_in
+from tileops._core.op.entries import _on_current_device, build_of, kernels_in
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.tracing import active_fake_mode
 from tileops.errors import TileOpsError, candidate_lines
@@ -279,7 +279,7 @@ class _Explainer:
 
     def _chosen(self, choice: Choice, key: str) -> InterfaceReport:
         cls = self.op._installed_kernel_types[key]
-        identity, _ = _build_of(cls, choice.call)
+        identity, _ = build_of(cls, choice.call)
         entry = self.op._built_entries.get(choice.interface, {}).get((cls, identity))
         config = None
         if entry is not None:

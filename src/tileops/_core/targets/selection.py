@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from tileops._core.plugins import described
 from tileops._core.targets import loading, registry
-from tileops._core.targets.registry import BUILTIN, Builder
+from tileops._core.targets.registry import BUILTIN, Builder, Detect
 from tileops.errors import (
     AmbiguousTargetError,
     BackendError,
@@ -83,20 +84,26 @@ def detected(device: torch.device, owner: str = "") -> str | None:
         AmbiguousTargetError: several targets claim it.
         BackendError: a detector raised.
     """
-    claiming = []
-    for target, detect in list(registry.current.detectors.items()):
-        try:
-            claims = bool(detect(device))
-        except Exception as error:
-            raise BackendError(
-                f"{owner}the detector of target {target!r} failed on {device}: "
-                f"{type(error).__name__}: {error}{loading.hint()}"
-            ) from error
-        if claims:
-            claiming.append(target)
+    detectors = registry.current.detectors
+    claiming = [name for name in detectors if claims(name, detectors[name], device, owner)]
     if len(claiming) > 1:
         raise AmbiguousTargetError(
             f"{owner}several targets claim {device}: {', '.join(map(repr, sorted(claiming)))}; "
             f"pass target= to the constructor{loading.hint()}"
         )
     return claiming[0] if claiming else None
+
+
+def claims(target: str, detect: Detect, device: torch.device, owner: str = "") -> bool:
+    """Whether a target's detector claims a device; `owner` precedes what an error says.
+
+    Raises:
+        BackendError: the detector raised.
+    """
+    try:
+        return bool(detect(device))
+    except Exception as error:
+        raise BackendError(
+            f"{owner}the detector of target {target!r} failed on {device}: {described(error)}"
+            f"{loading.hint()}"
+        ) from error

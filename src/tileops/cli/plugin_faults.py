@@ -1,0 +1,233 @@
+"""What is wrong with what plug-ins registered, found without running or building a kernel.
+
+Ops that gained a kernel type are constructed and small calls of them followed, so that every added
+implementation is asked what it says of them, on this machine or, if it runs elsewhere, for a device
+with stated facts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tileops._core.owners import labelled
+from tileops._core.plugins import FAILURES, described
+from tileops._core.spec import registry as specs
+from tileops._core.spec.model import OpSpec
+from tileops.cli.output import UsageFault
+from tileops.cli.specs import class_of, nearest, table_of
+
+if TYPE_CHECKING:
+    from tileops._core.dispatch.call_spec import CallSpec
+    from tileops._core.dispatch.select import Choice
+    from tileops._core.dispatch.table import ImplementationTable
+
+ELSEWHERE: dict[str, Any] = {
+    "arch": 90,
+    "sm_count": 132,
+    "calibration": None,
+    "smem_budget": 227 << 10,
+}
+"""Facts of a device that is not here, but for the architecture where a kernel names some."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with a registration, and whose it is; None where several share the fault."""
+
+    owner: EntryPoint | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text if self.owner is None else f"{labelled(self.owner)}: {self.text}"
+
+
+def registration_faults(devices: Iterable[str]) -> list[Fault]:
+    """What keeps ops from being constructed, targets from being selected, or calls from running.
+
+    Args:
+        devices: the devices of this process, which detectors are asked about.
+    """
+    faults = [*_strangers(), *_builder_faults(), *_kernel_type_faults(), *_detector_faults(devices)]
+    return list(dict.fromkeys(faults))
+
+
+def _owner(table: str, key: object) -> EntryPoint | None:
+    from tileops._core.targets import registry
+
+    origin = registry.current.origins.get((table, key))
+    return None if origin is None else origin.owner
+
+
+def _strangers() -> Iterator[Fault]:
+    """Registrations for ops that nothing here defines."""
+    from tileops._core.targets import registry
+
+    known = specs.specs()
+    for table in ("builders", "kernel_types"):
+        for key in sorted(getattr(registry.current, table)):
+            if key[0] not in known:
+                what = f"registers {_registered(table, key)}, but no op is called that"
+                yield Fault(_owner(table, key), f"{what}{nearest(key[0], known)}")
+
+
+def _registered(table: str, key: tuple[str, str]) -> str:
+    op, name = key
+    if table == "builders":
+        return f"a builder of target {name!r} for {op}"
+    return f"the kernel type {name!r} for {op}"
+
+
+def _builder_faults() -> Iterator[Fault]:
+    """Builders that cannot be called as the spec of their op says."""
+    from tileops._core.targets import registry
+
+    for key, builder in sorted(registry.current.builders.items(), key=lambda item: item[0]):
+        spec = specs.lookup(key[0])
+        fault = None if spec is None else _call_fault(builder, spec)
+        if fault:
+            yield Fault(_owner("builders", key), f"{_registered('builders', key)} {fault}")
+
+
+def _call_fault(builder: Callable[..., Any], spec: OpSpec) -> str | None:
+    """Why a builder cannot be called, or None; what shows no signature is not judged."""
+    inputs, params = [*spec.signature.inputs], [*spec.signature.params]
+    try:
+        signature = inspect.signature(builder)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*inputs, **dict.fromkeys(params))
+    except TypeError as error:
+        call = ", ".join([*inputs, *(f"{name}=…" for name in params)])
+        return f"cannot be called as ({call}): {error}"
+    return None
+
+
+def _detector_faults(devices: Iterable[str]) -> Iterator[Fault]:
+    import torch
+
+    from tileops._core.targets import registry
+    from tileops._core.targets.selection import claims, detected
+    from tileops.errors import BackendError
+
+    for device in map(torch.device, devices):
+        raising = False
+        for target, detect in registry.current.detectors.items():
+            try:
+                claims(target, detect, device)
+            except BackendError as fault:
+                raising = True
+                yield Fault(_owner("detectors", target), str(fault))
+        if not raising:
+            try:
+                detected(device)
+            except BackendError as fault:
+                yield Fault(None, str(fault))
+
+
+def _kernel_type_faults() -> Iterator[Fault]:
+    from tileops._core.targets import registry
+
+    for name in sorted({op for op, _ in registry.current.kernel_types}):
+        spec = specs.lookup(name)
+        if spec is None or spec.status != "implemented":
+            continue
+        added = sorted(key for op, key in registry.current.kernel_types if op == name)
+        owners = {_owner("kernel_types", (name, key)) for key in added}
+        try:
+            table = table_of(class_of(spec))
+        except UsageFault as fault:
+            yield Fault(owners.pop() if len(owners) == 1 else None, str(fault))
+        else:
+            yield from _choice_faults(name, added, table)
+
+
+def _choice_faults(op: str, added: list[str], table: ImplementationTable) -> Iterator[Fault]:
+    """What added implementations get wrong when they are asked about calls."""
+    from tileops._core.dispatch.select import choose
+
+    try:
+        requests = list(_requests(op))
+    except FAILURES as error:
+        yield Fault(None, f"{op}: small calls cannot be made: {described(error)}")
+        return
+    faulty: set[str] = set()
+    for interface, call in requests:
+        mine = [key for key in added if key in table.keys_by_interface[interface]]
+        cases = {key: _for_kernel(call, table.kernel_types[key]) for key in mine}
+        for key in sorted(cases.keys() - faulty):
+            fault = _answer_fault(table, interface, key, cases[key])
+            if fault:
+                faulty.add(key)
+                yield Fault(
+                    _owner("kernel_types", (op, key)), f"{op}, kernel type {key!r}: {fault}"
+                )
+        for case in () if faulty else cases.values():
+            choice = choose(table, interface, case)
+            if choice.outcome == "ambiguous":
+                yield _ambiguity(op, choice)
+
+
+def _ambiguity(op: str, choice: Choice) -> Fault:
+    """That several implementations serve a call, and none beats the others."""
+    owners = {_owner("kernel_types", (op, key)) for key in choice.unbeaten}
+    both = ", ".join(map(repr, sorted(choice.unbeaten)))
+    where = "" if choice.call.device is None else f" on {choice.call.device.type}"
+    return Fault(
+        owners.pop() if len(owners) == 1 else None,
+        f"{op}, interface {choice.interface!r}: {both} serve the same calls{where}, and none is "
+        "preferred_over the others",
+    )
+
+
+def _answer_fault(
+    table: ImplementationTable, interface: str, key: str, call: CallSpec
+) -> str | None:
+    """What is wrong with the answers of one implementation about a call, or None."""
+    from tileops._core.dispatch.select import judge
+    from tileops._core.op.entries import build_of
+
+    cls = table.kernel_types[key]
+    member = "refusal"
+    try:
+        if judge(key, cls, call).reason is None:
+            member = "entry_for"
+            build_of(cls, call)
+    except FAILURES as error:
+        return f"{cls.__name__}.{member} fails on {call.describe()}: {described(error)}"
+    return None
+
+
+def _for_kernel(call: CallSpec, cls: Any) -> CallSpec:
+    """The call as it would come to a kernel: where it lies, or on a device of the kernel's type."""
+    import torch
+
+    if call.device is None or call.device.type in cls.devices or not cls.devices:
+        return call
+    facts = dict(ELSEWHERE)
+    if cls.supported_archs:
+        facts["arch"] = min(cls.supported_archs)
+    try:
+        device = torch.device(min(cls.devices), 0)
+    except RuntimeError:
+        return call
+    return replace(call, device=device, **facts)
+
+
+def _requests(op: str) -> Iterator[tuple[str, CallSpec]]:
+    """What small calls of an op ask its interfaces, when no added implementation is there."""
+    from tileops._core.dispatch.table import install
+    from tileops.backend import BUILTIN
+    from tileops.testing.calling import construct, inputs
+    from tileops.testing.drawing import drawn
+
+    for drawn_call in drawn(op):
+        instance = construct(drawn_call)
+        cls = type(instance)
+        instance._use_table(install(op, cls.interfaces, cls.kernel_types, {}))
+        instance.target = BUILTIN
+        for asked in instance.explain(**inputs(drawn_call)).interfaces:
+            yield asked.interface, asked.call

@@ -21,6 +21,7 @@ from tileops.cli.output import UsageFault
 from tileops.cli.specs import class_of, nearest, table_of
 
 if TYPE_CHECKING:
+    from tileops import Op
     from tileops._core.dispatch.call_spec import CallSpec
     from tileops._core.dispatch.select import Choice
     from tileops._core.dispatch.table import ImplementationTable
@@ -138,19 +139,21 @@ def _kernel_type_faults() -> Iterator[Fault]:
         added = sorted(key for op, key in registry.current.kernel_types if op == name)
         owners = {_owner("kernel_types", (name, key)) for key in added}
         try:
-            table = table_of(class_of(spec))
+            cls = class_of(spec)
+            table = table_of(cls)
         except UsageFault as fault:
             yield Fault(owners.pop() if len(owners) == 1 else None, str(fault))
         else:
-            yield from _choice_faults(name, added, table)
+            yield from _choice_faults(cls, added, table)
 
 
-def _choice_faults(op: str, added: list[str], table: ImplementationTable) -> Iterator[Fault]:
+def _choice_faults(cls: type[Op], added: list[str], table: ImplementationTable) -> Iterator[Fault]:
     """What added implementations get wrong when they are asked about calls."""
     from tileops._core.dispatch.select import choose
 
+    op = cls.__name__
     try:
-        requests = list(_requests(op))
+        requests = list(_requests(cls))
     except FAILURES as error:
         yield Fault(None, f"{op}: small calls cannot be made: {described(error)}")
         return
@@ -217,17 +220,16 @@ def _for_kernel(call: CallSpec, cls: Any) -> CallSpec:
     return replace(call, device=device, **facts)
 
 
-def _requests(op: str) -> Iterator[tuple[str, CallSpec]]:
+def _requests(cls: type[Op]) -> Iterator[tuple[str, CallSpec]]:
     """What small calls of an op ask its interfaces, when no added implementation is there."""
     from tileops._core.dispatch.table import install
     from tileops.backend import BUILTIN
-    from tileops.testing.calling import construct, inputs
+    from tileops.testing.calling import inputs, parameters
     from tileops.testing.drawing import drawn
 
-    for drawn_call in drawn(op):
-        instance = construct(drawn_call)
-        cls = type(instance)
-        instance._use_table(install(op, cls.interfaces, cls.kernel_types, {}))
-        instance.target = BUILTIN
+    own = install(cls.__name__, cls.interfaces, cls.kernel_types, {})
+    for drawn_call in drawn(cls.__name__):
+        instance = cls(**parameters(drawn_call), target=BUILTIN)
+        instance._use_table(own)
         for asked in instance.explain(**inputs(drawn_call)).interfaces:
             yield asked.interface, asked.call

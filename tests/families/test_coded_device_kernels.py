@@ -13,6 +13,8 @@ from tileops.gemm.kernels import (
     GemmW4A16Call,
     GemmW4A16FewRowsKernel,
 )
+from tileops.quantization import FP8QuantFwdOp
+from tileops.quantization.kernels import FP8QuantCall, FP8QuantRowsKernel
 
 
 def scaled_call(m, n, k, scales_a="row_block", scales_b="tile", arch=90):
@@ -85,3 +87,20 @@ def test_other_architectures_multiply_codes_by_torch(arch: int) -> None:
     scaled, packed = scaled_call(64, 64, 64, arch=arch), packed_call(4, 64, 128, arch=arch)
     assert GemmFp8FwdOp().key_for("gemm_fp8", scaled) == "portable"
     assert GemmW4A16FwdOp().key_for("gemm_w4a16", packed) == "portable"
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "fault"),
+    [
+        (128, torch.bfloat16, None),
+        (1024, torch.float16, None),
+        (33, torch.float32, None),
+        (1032, torch.float16, "holds rows of at most 1024 such elements in registers, not 1032"),
+        (129, torch.float32, "holds rows of at most 128 such elements in registers, not 129"),
+    ],
+)
+def test_rows_that_a_warp_holds_are_quantised_in_one_pass(width, dtype, fault) -> None:
+    call = FP8QuantCall(width, dtype, arch=90)
+    assert FP8QuantRowsKernel.refusal(call) == fault
+    served = "portable" if fault else "rows"
+    assert FP8QuantFwdOp().key_for("fp8_quant", call) == served

@@ -12,7 +12,7 @@ WIDEST = 16
 """Bytes of the widest access."""
 _BYTES = {
     "float32": 4, "float16": 2, "bfloat16": 2,
-    "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8,
+    "uint8": 1, "int8": 1, "float8_e4m3fn": 1, "int16": 2, "int32": 4, "int64": 8,
 }  # fmt: skip
 
 

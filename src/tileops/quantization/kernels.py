@@ -5,17 +5,19 @@ Scales are multipliers that bring codes back, `x ≈ q * scale`. Magnitudes and 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.gemm.kernels.packing import pack, repack
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 BLOCK = 128
 """Elements along a row, and rows of a weight, that share a scale of their block."""
@@ -28,6 +30,8 @@ LARGEST_INT8 = 127.0
 
 SMALLEST_AMAX = 1e-4
 """What the largest magnitude of a row counts as at least, where rows become float8."""
+
+_HOPPER = 90
 
 Grain = Literal["tensor", "row", "block"]
 
@@ -76,6 +80,78 @@ class FP8QuantPortableKernel(PortableKernel[FP8QuantCall], FP8QuantFwdInterface)
         numbers = x.float()
         scale = _over(numbers.abs().amax(-1).clamp(min=SMALLEST_AMAX), LARGEST_FP8)
         return scale, _fp8(numbers / scale[:, None]).contiguous()
+
+
+class FP8QuantRowsKernel(Kernel, FP8QuantFwdInterface):
+    """The codes in one pass: a row stays in the registers of threads of one warp.
+
+    Args:
+        width: numbers of a row.
+        dtype: their element type.
+    """
+
+    supported_archs = frozenset({_HOPPER})
+
+    MOST_ACCESSES = 128
+    """Accesses of a row: as many elements as registers of a warp hold."""
+
+    def __init__(self, width: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.width, self.dtype = width, dtype
+        self.vector = _vector(width, dtype)
+
+    @classmethod
+    def refusal(cls, call: FP8QuantCall) -> str | None:
+        """Refuses rows that a warp does not hold."""
+        most = cls.MOST_ACCESSES * _vector(call.width, call.dtype)
+        if call.width > most:
+            return f"holds rows of at most {most} such elements in registers, not {call.width}"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: FP8QuantCall) -> tuple[Hashable, Callable[[], FP8QuantRowsKernel]]:
+        """One build for each width and element type."""
+        constants = call.width, call.dtype
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Threads of a block."""
+        return {"threads": 256}
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other blocks."""
+        return [{"threads": threads} for threads in (128, 256, 512)]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.quantization.programs import build_fp8_quant
+
+        accesses = self.width // self.vector
+        lanes = min(32, 1 << (accesses - 1).bit_length())
+        program = build_fp8_quant(
+            str(self.dtype).removeprefix("torch."),
+            self.width,
+            vector=self.vector,
+            lanes=lanes,
+            rows=config["threads"] // lanes,
+            smallest=SMALLEST_AMAX,
+            largest=LARGEST_FP8,
+        )
+        return program.compile(_HOPPER)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Quantise each row."""
+        scale = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+        codes = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
+        self.program()(aligned(x.contiguous()), scale, codes)
+        return scale, codes
+
+
+def _vector(width: int, dtype: torch.dtype) -> int:
+    """Elements of the widest access that divides a row."""
+    return math.gcd(BOUNDARY // dtype.itemsize, width)
 
 
 @dataclass(frozen=True)

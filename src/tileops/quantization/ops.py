@@ -15,6 +15,7 @@ from tileops.quantization.kernels import (
     FP8QuantPerBlockFwdInterface,
     FP8QuantPerBlockPortableKernel,
     FP8QuantPortableKernel,
+    FP8QuantRowsKernel,
     Grain,
     INT4QuantPerGroupCall,
     INT4QuantPerGroupFwdInterface,
@@ -51,7 +52,7 @@ class FP8QuantFwdOp(Op):
     Magnitudes and quotients are float32; codes are cut off at ±448.
     """
 
-    kernel_types = {"portable": FP8QuantPortableKernel}
+    kernel_types = {"rows": FP8QuantRowsKernel, "portable": FP8QuantPortableKernel}
     interfaces = {"fp8_quant": FP8QuantFwdInterface}
 
     def forward(self, input_tensor: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """The cases of every family; a kernel that TileLang makes and no case runs fails a test."""
 
-from emulation.cases import attention, elementwise, gemm, moe, norm, reduction, rope
+from emulation.cases import attention, elementwise, gemm, moe, norm, quantization, reduction, rope
 from emulation.cases.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -9,6 +9,7 @@ CASES: tuple[Case, ...] = (
     *moe.CASES,
     *attention.CASES,
     *elementwise.CASES,
+    *quantization.CASES,
     *reduction.CASES,
     *rope.CASES,
 )

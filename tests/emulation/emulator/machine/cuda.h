@@ -103,10 +103,14 @@ struct bfloat16_t {
   }
 };
 
-// Codes are moved and multiplied only.
+// Codes of 8 bits: conversion rounds to nearest even and cuts off at the largest.
 struct fp8_e4_t {
   uint8_t bits;
+  fp8_e4_t() = default;
+  explicit fp8_e4_t(float from) : bits(emu::to_e4m3(from)) {}
 };
+using fp8_e4_8_t = Vector<uint, 2>;
+using fp8_e4_4_t = Vector<uint, 1>;
 
 using half = half_t;
 using __half = half_t;

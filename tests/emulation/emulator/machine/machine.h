@@ -167,6 +167,7 @@ bool transfers_pending();
 void clear_transfers();
 
 // Tensor cores.
+uint8_t to_e4m3(float value);
 float operand_at(const void* address, Operand kind);
 void product(const Product& issued, const uint32_t* a, float* c);
 void product_commit();

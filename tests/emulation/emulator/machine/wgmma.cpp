@@ -22,6 +22,16 @@ float e4m3(uint8_t bits) {
 
 }  // namespace
 
+uint8_t to_e4m3(float value) {
+  uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value)) return sign | 0x7f;
+  int exponent;
+  frexpf(fminf(fabsf(value), 448), &exponent);
+  exponent = exponent - 1 < -6 ? -6 : exponent - 1;
+  int units = static_cast<int>(nearbyintf(ldexpf(fminf(fabsf(value), 448), 3 - exponent)));
+  return sign | (units < 8 ? units : (exponent + 7) * 8 + units - 8);  // 16 units carry over
+}
+
 float operand_at(const void* address, Operand kind) {
   if (kind == Operand::kE4M3) return e4m3(*static_cast<const uint8_t*>(address));
   uint16_t bits;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tileops.gemm import BmmFwdOp, GemmFwdOp, reference
+from tileops.gemm import BmmBwdOp, BmmFwdOp, GemmBwdOp, GemmFwdOp, reference
 from tileops.gemm.kernels import GemmCall
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
@@ -26,6 +26,27 @@ def test_gemm_is_accurate(draw, close, dtype, trans_a, trans_b, m, n, k):
     op = GemmFwdOp(trans_a, trans_b)
     expected = reference.gemm(a, b, trans_a=trans_a, trans_b=trans_b)
     close(op(a, b), expected, bound(dtype, k))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_gradients_are_accurate_in_every_layout(draw, close, dtype, trans_a, trans_b):
+    a = draw(*((129, 65) if trans_a else (65, 129)), dtype=dtype)
+    b = draw(*((66, 129) if trans_b else (129, 66)), dtype=dtype)
+    grad, layout = draw(65, 66, dtype=dtype, scale=0.1), {"trans_a": trans_a, "trans_b": trans_b}
+    expected = reference.gemm_bwd(grad, a, b, **layout)
+    for found, wanted in zip(GemmBwdOp(trans_a, trans_b)(grad, a, b), expected, strict=True):
+        close(found, wanted, bound(dtype, 66))
+
+
+def test_gradients_of_products_of_nothing(close):
+    a, b = torch.empty(0, 3), torch.ones(2, 3)
+    grad_a, grad_b = GemmBwdOp()(torch.empty(0, 2), a, b)
+    close(grad_a, a)
+    close(grad_b, torch.zeros(2, 3))
+    grad_a, grad_b = BmmBwdOp()(torch.empty(2, 0, 4), torch.empty(2, 0, 3), torch.ones(2, 3, 4))
+    close(grad_b, torch.zeros(2, 3, 4))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

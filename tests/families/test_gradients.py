@@ -37,8 +37,8 @@ def doubled(name: str) -> type[Op]:
     declared = manifest.specs()[name]
     spec = {key: declared[key] for key in ("family", "workloads")} | {"status": "spec-only"}
     text = json.dumps(declared["signature"], default=dict)
-    text = re.sub(r"DType\[[^\]]*float32[^\]]*\]", "DType[float64]", text)
-    spec["signature"] = json.loads(text.replace('"dtype": "float32"', '"dtype": "float64"'))
+    text = re.sub(r"\b(bfloat16|float16|float32)\b", "float64", text)
+    spec["signature"] = json.loads(re.sub(r"float64( \| float64)+", "float64", text))
     spec["roofline"] = {"flops": "0"}
     backward = declared.get("backward")
     if backward is not None:
@@ -68,11 +68,13 @@ def calls(name: str) -> list[DrawnCall]:
 
 
 def floats(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values, tensors of numbers with a point in float64."""
+    """The same values, in float64 what has a dtype with a point."""
     return {name: _float(value) for name, value in given.items()}
 
 
 def _float(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else value
     is_float = isinstance(value, Tensor) and value.is_floating_point()
     return value.double() if is_float else value
 

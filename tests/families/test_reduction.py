@@ -19,10 +19,12 @@ from tileops.reduction import (
     ArgmaxFwdOp,
     ArgminFwdOp,
     CountNonzeroFwdOp,
+    LogSoftmaxBwdOp,
     LogSoftmaxFwdOp,
     LogSumExpFwdOp,
     MeanFwdOp,
     ProdFwdOp,
+    SoftmaxBwdOp,
     SoftmaxFwdOp,
     StdFwdOp,
     SumFwdOp,
@@ -78,6 +80,26 @@ def test_softmax_without_an_axis_follows_torch(draw, close, shape, axis):
     close(SoftmaxFwdOp()(x), torch.softmax(x, axis))
     close(LogSoftmaxFwdOp()(x), torch.log_softmax(x, axis))
     close(SoftmaxFwdOp()(draw(2, 3, 4, 5)), SoftmaxFwdOp(1)(draw(2, 3, 4, 5)), INF)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, -1])
+def test_gradients_of_softmax_are_accurate(draw, close, dtype, dim):
+    x, grad = draw(3, 130, dtype=dtype, scale=3.0), draw(3, 130, dtype=dtype)
+    bound = 1e-5 if dtype is torch.float32 else 4e-3 if dtype is torch.float16 else 2e-2
+    for forward, backward, function in (
+        (SoftmaxFwdOp, SoftmaxBwdOp, reference.softmax_bwd),
+        (LogSoftmaxFwdOp, LogSoftmaxBwdOp, reference.log_softmax_bwd),
+    ):
+        y = forward(dim)(x)
+        close(backward(dim)(grad, y), function(grad, y, dim=dim), bound)
+
+
+def test_a_softmax_of_another_dtype_has_the_gradient_of_its_input():
+    x = torch.ones(2, 3, dtype=torch.bfloat16, requires_grad=True)
+    (SoftmaxFwdOp(-1, dtype=torch.float32)(x) * torch.tensor([3.0, 0, 0])).sum().backward()
+    assert x.grad.dtype is torch.bfloat16
+    torch.testing.assert_close(x.grad[0].float(), torch.tensor([2, -1, -1]) / 3, rtol=1e-2, atol=0)
 
 
 def test_softmax_special_values(close):

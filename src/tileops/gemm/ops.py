@@ -40,11 +40,13 @@ from tileops.gemm.kernels import (
 
 __all__ = [
     "GemmFwdOp",
+    "GemmBwdOp",
     "GemmFp8FwdOp",
     "GemmW4A16FwdOp",
     "GroupedGemmFwdOp",
     "GemmInt8W8A8FwdOp",
     "BmmFwdOp",
+    "BmmBwdOp",
     "BmmFP8FwdOp",
 ]
 
@@ -64,7 +66,29 @@ def _as_stored(matrix: Tensor, transposed: bool) -> tuple[Tensor, bool]:
     return matrix.mT, not transposed
 
 
-class GemmFwdOp(_ContractionOp):
+class _GemmOp(_ContractionOp):
+    """Products of two matrices, either one stored transposed."""
+
+    interfaces = {"gemm": GemmFwdInterface}
+
+    def __init__(
+        self, trans_a: bool = False, trans_b: bool = True, *, target: str | None = None
+    ) -> None:
+        self.trans_a = trans_a
+        self.trans_b = trans_b
+        super().__init__(target=target)
+
+    def _product(self, a: Tensor, trans_a: bool, b: Tensor, trans_b: bool) -> Tensor:
+        """`A @ B` of matrices stored as `trans_a` and `trans_b` say."""
+        k, m = a.shape if trans_a else a.shape[::-1]
+        n = b.shape[0 if trans_b else 1]
+        a, trans_a = _as_stored(a, trans_a)
+        b, trans_b = _as_stored(b, trans_b)
+        call = GemmCall(m, n, k, trans_a, trans_b, a.dtype, device=a.device)
+        return self.kernel_for("gemm", call)(a, b)
+
+
+class GemmFwdOp(_GemmOp):
     """Matrix product; by default the second factor is a weight `[N, K]` (NT).
 
     Source: `torch.matmul` of two matrices.
@@ -76,23 +100,40 @@ class GemmFwdOp(_ContractionOp):
         "pipelined": GemmPipelinedKernel,
         "portable": GemmPortableKernel,
     }
-    interfaces = {"gemm": GemmFwdInterface}
-
-    def __init__(
-        self, trans_a: bool = False, trans_b: bool = True, *, target: str | None = None
-    ) -> None:
-        self.trans_a = trans_a
-        self.trans_b = trans_b
-        super().__init__(target=target)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply `a` and `b`."""
-        k, m = a.shape if self.trans_a else a.shape[::-1]
-        n = b.shape[0 if self.trans_b else 1]
-        a, trans_a = _as_stored(a, self.trans_a)
-        b, trans_b = _as_stored(b, self.trans_b)
-        call = GemmCall(m, n, k, trans_a, trans_b, a.dtype, device=a.device)
-        return self.kernel_for("gemm", call)(a, b)
+        return self._product(a, self.trans_a, b, self.trans_b)
+
+
+class GemmBwdOp(_GemmOp):
+    """Gradients of `GemmFwdOp`, two products by the same kernels: returns `(grad_a, grad_b)`.
+
+    `grad_out` is multiplied by the other factor, and the result has the layout of the factor whose
+    gradient it is. Source: the derivative of `torch.matmul`.
+    """
+
+    kernel_types = {"pipelined": GemmPipelinedKernel, "portable": GemmPortableKernel}
+
+    def forward(self, grad_out: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the gradients."""
+        if self.trans_a:
+            grad_a = self._unless_empty(a, b, self.trans_b, grad_out, True)
+        else:
+            grad_a = self._unless_empty(a, grad_out, False, b, not self.trans_b)
+        if self.trans_b:
+            grad_b = self._unless_empty(b, grad_out, True, a, self.trans_a)
+        else:
+            grad_b = self._unless_empty(b, a, not self.trans_a, grad_out, False)
+        return grad_a, grad_b
+
+    def _unless_empty(
+        self, factor: Tensor, a: Tensor, trans_a: bool, b: Tensor, trans_b: bool
+    ) -> Tensor:
+        """The product that is the gradient of `factor`; no kernel gives an empty one."""
+        if not factor.numel():
+            return torch.empty(factor.shape, dtype=factor.dtype, device=factor.device)
+        return self._product(a, trans_a, b, trans_b)
 
 
 class GemmFp8FwdOp(_ContractionOp):
@@ -248,19 +289,40 @@ class GemmInt8W8A8FwdOp(Op):
         return tensor_core("int8")
 
 
-class BmmFwdOp(_ContractionOp):
+class _BmmOp(_ContractionOp):
+    """Products of two equally long runs of matrices."""
+
+    kernel_types = {"portable": BmmPortableKernel}
+    interfaces = {"bmm": BmmFwdInterface}
+
+    def _product(self, a: Tensor, b: Tensor) -> Tensor:
+        """`a[i] @ b[i]` for each `i`."""
+        call = BmmCall(a.shape[1], b.shape[2], a.shape[2], a.dtype, device=a.device)
+        return self.kernel_for("bmm", call)(a, b)
+
+
+class BmmFwdOp(_BmmOp):
     """Batched matrix product of 3-d tensors, without broadcasting.
 
     Source: `torch.bmm`.
     """
 
-    kernel_types = {"portable": BmmPortableKernel}
-    interfaces = {"bmm": BmmFwdInterface}
-
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply each pair of matrices."""
-        call = BmmCall(a.shape[1], b.shape[2], a.shape[2], a.dtype, device=a.device)
-        return self.kernel_for("bmm", call)(a, b)
+        return self._product(a, b)
+
+
+class BmmBwdOp(_BmmOp):
+    """Gradients of `BmmFwdOp`, two products by the same kernels: returns `(grad_a, grad_b)`.
+
+    Source: the derivative of `torch.bmm`.
+    """
+
+    def forward(self, grad_out: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the gradients."""
+        grad_a = self._product(grad_out, b.mT) if a.numel() else torch.empty_like(a)
+        grad_b = self._product(a.mT, grad_out) if b.numel() else torch.empty_like(b)
+        return grad_a, grad_b
 
 
 class BmmFP8FwdOp(_ContractionOp):

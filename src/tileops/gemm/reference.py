@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -12,9 +15,32 @@ def gemm(a: Tensor, b: Tensor, *, trans_a: bool = False, trans_b: bool = True) -
     return (left @ (b.mT if trans_b else b).double()).to(a.dtype)
 
 
+def gemm_bwd(
+    grad_out: Tensor, a: Tensor, b: Tensor, *, trans_a: bool = False, trans_b: bool = True
+) -> tuple[Tensor, Tensor]:
+    """`A @ B`, differentiated by torch."""
+    return _differentiated(partial(gemm, trans_a=trans_a, trans_b=trans_b), grad_out, a, b)
+
+
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """`a[i] @ b[i]` for each `i`."""
     return (a.double() @ b.double()).to(a.dtype)
+
+
+def bmm_bwd(grad_out: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """`a[i] @ b[i]`, differentiated by torch."""
+    return _differentiated(bmm, grad_out, a, b)
+
+
+def _differentiated(
+    product: Callable[[Tensor, Tensor], Tensor], grad_out: Tensor, a: Tensor, b: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of both factors in float64, rounded once."""
+    left, right = a.double().requires_grad_(), b.double().requires_grad_()
+    with torch.enable_grad():
+        found = product(left, right)
+    grad_a, grad_b = torch.autograd.grad(found, (left, right), grad_out.double())
+    return grad_a.to(a.dtype), grad_b.to(b.dtype)
 
 
 def gemm_fp8(

@@ -25,6 +25,9 @@ from tileops.reduction.kernels import (
     ScanCall,
     ScanFwdInterface,
     ScanPortableKernel,
+    SoftmaxBwdCall,
+    SoftmaxBwdInterface,
+    SoftmaxBwdPortableKernel,
     SoftmaxCall,
     SoftmaxFwdInterface,
     SoftmaxOnChipKernel,
@@ -39,7 +42,9 @@ from tileops.reduction.kernels.softmax import are_few
 
 __all__ = [
     "SoftmaxFwdOp",
+    "SoftmaxBwdOp",
     "LogSoftmaxFwdOp",
+    "LogSoftmaxBwdOp",
     "LogSumExpFwdOp",
     "SumFwdOp",
     "MeanFwdOp",
@@ -320,6 +325,12 @@ class VectorNormFwdOp(_ReductionOp):
         super().__init__(dim, keepdim, target=target)
 
 
+def _softmax_axis(dim: int | None, rank: int) -> int:
+    """The axis that `dim` means, non-negative; None is axis 0 of 0-, 1- and 3-d tensors, else 1."""
+    chosen = dim if dim is not None else 0 if rank in (0, 1, 3) else 1
+    return chosen % max(rank, 1)
+
+
 class _SoftmaxOp(Op):
     """Softmax or its logarithm along an axis."""
 
@@ -346,8 +357,7 @@ class _SoftmaxOp(Op):
     def forward(self, x: Tensor) -> Tensor:
         """Normalise `x` along the axis."""
         rank = x.dim()
-        dim = self.dim if self.dim is not None else 0 if rank in (0, 1, 3) else 1
-        axis, out_dtype = dim % max(rank, 1), self.dtype or x.dtype
+        axis, out_dtype = _softmax_axis(self.dim, rank), self.dtype or x.dtype
         n = x.shape[axis] if x.is_cuda and rank and axis == rank - 1 else None
         few = n is not None and are_few(x.numel() // max(n, 1), n)
         call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, n, few, device=x.device)
@@ -369,6 +379,41 @@ class LogSoftmaxFwdOp(_SoftmaxOp):
     A row of -inf gives NaN.
 
     Source: `torch.nn.functional.log_softmax`.
+    """
+
+    log = True
+
+
+class _SoftmaxBwdOp(Op):
+    """Gradient of a softmax or its logarithm, from what the forward op gave."""
+
+    log: ClassVar[bool] = False
+    kernel_types = {"portable": SoftmaxBwdPortableKernel}
+    interfaces = {"softmax_bwd": SoftmaxBwdInterface}
+
+    def __init__(self, dim: int | None = None, *, target: str | None = None) -> None:
+        self.dim = dim
+        super().__init__(target=target)
+
+    def forward(self, grad_out: Tensor, output: Tensor) -> Tensor:
+        """Compute the gradient of the input."""
+        rank, device = output.dim(), output.device
+        axis = _softmax_axis(self.dim, rank)
+        call = SoftmaxBwdCall(rank, axis, output.dtype, self.log, device=device)
+        return self.kernel_for("softmax_bwd", call)(grad_out, output)
+
+
+class SoftmaxBwdOp(_SoftmaxBwdOp):
+    """Gradient of `SoftmaxFwdOp` in the dtype of its output; sums are float32, rounded once.
+
+    Source: the derivative of `torch.nn.functional.softmax`.
+    """
+
+
+class LogSoftmaxBwdOp(_SoftmaxBwdOp):
+    """Gradient of `LogSoftmaxFwdOp` in the dtype of its output; sums are float32, rounded once.
+
+    Source: the derivative of `torch.nn.functional.log_softmax`.
     """
 
     log = True

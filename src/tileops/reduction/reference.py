@@ -181,6 +181,20 @@ def log_softmax(x: Tensor, *, dim: int | None = None, dtype: torch.dtype | None 
     return (wide - torch.logsumexp(wide, axis, keepdim=True)).to(dtype)
 
 
+def softmax_bwd(grad_out: Tensor, output: Tensor, *, dim: int | None = None) -> Tensor:
+    """`output * (grad_out - sum(grad_out * output))`."""
+    axis = dim if dim is not None else 0 if output.dim() in (0, 1, 3) else 1
+    grad, y = grad_out.double(), output.double()
+    return (y * (grad - (grad * y).sum(axis, keepdim=True))).to(output.dtype)
+
+
+def log_softmax_bwd(grad_out: Tensor, output: Tensor, *, dim: int | None = None) -> Tensor:
+    """`grad_out - exp(output) * sum(grad_out)`."""
+    axis = dim if dim is not None else 0 if output.dim() in (0, 1, 3) else 1
+    grad = grad_out.double()
+    return (grad - output.double().exp() * grad.sum(axis, keepdim=True)).to(output.dtype)
+
+
 def cumsum(x: Tensor, *, dim: int = -1) -> Tensor:
     """Sum of all elements up to each."""
     return torch.cumsum(x.double(), dim).to(x.dtype)

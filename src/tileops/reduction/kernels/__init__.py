@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from tileops.reduction.kernels.gradients import (
+    SoftmaxBwdCall,
+    SoftmaxBwdInterface,
+    SoftmaxBwdPortableKernel,
+)
 from tileops.reduction.kernels.reductions import (
     FUNCTIONS,
     PIECE,
@@ -44,6 +49,9 @@ __all__ = [
     "ColumnVarMeanKernel",
     "RowReductionKernel",
     "RowVarMeanKernel",
+    "SoftmaxBwdCall",
+    "SoftmaxBwdInterface",
+    "SoftmaxBwdPortableKernel",
     "SoftmaxCall",
     "SoftmaxFwdInterface",
     "SoftmaxOnChipKernel",

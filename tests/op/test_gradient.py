@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -73,6 +74,15 @@ def test_loss_goes_backward_through_the_named_op(op):
 def test_unused_output_counts_as_zero(op):
     x, w = leaves()
     op(x, w)[0].sum().backward()
+    torch.testing.assert_close(x.grad, 3 * w.detach())
+
+
+def test_the_op_may_be_gone_when_the_gradient_is_computed():
+    backward = backward_op()
+    x, w = leaves()
+    y, _ = forward_op(backward.__name__)(3.0)(x, w)
+    gc.collect()
+    y.sum().backward()
     torch.testing.assert_close(x.grad, 3 * w.detach())
 
 

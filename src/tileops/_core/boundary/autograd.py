@@ -55,13 +55,14 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
             **dict(zip(names, inputs, strict=False)),
             **dict(zip(returned, results, strict=True)),
         }
-        _check_dtypes(instances.find(inputs[-1]), declared, tensors)
+        # The op itself, not its key: a caller may let go of it before the gradient is computed.
+        ctx.op = instances.find(inputs[-1])
+        _check_dtypes(ctx.op, declared, tensors)
         ctx.save_for_backward(*(tensors.get(source) for source in kept.values()))
-        ctx.key = inputs[-1]
         ctx.count = len(inputs)
 
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        op = instances.find(ctx.key)._backward()
+        op = ctx.op._backward()
         by_output = dict(zip(returned, gradients, strict=True))
         passed = dict(zip(kept, ctx.saved_tensors, strict=True))
         # Autograd expands gradients of sums; the backward op may want them contiguous.

@@ -222,6 +222,24 @@ def test_what_a_factory_raises_passes_with_a_note():
     assert op._entries_by_call == {}
 
 
+def broken(cls, call):
+    raise OSError("no driver")
+
+
+@pytest.mark.parametrize(
+    ("member", "doing"),
+    [
+        ("refusal", "selected an implementation for"),
+        ("entry_for", "built AddKernel (key 'plain') for"),
+    ],
+)
+def test_what_an_implementation_raises_passes_with_a_note(member, doing):
+    op = add_op({"plain": add_kernel(**{member: classmethod(broken)})})()
+    with pytest.raises(OSError, match="no driver") as caught:
+        op.kernel_for("add", call())
+    assert caught.value.__notes__ == [f"while {type(op).__name__} {doing} its interface 'add'"]
+
+
 def test_key_for_builds_nothing_and_takes_stated_facts():
     kernels = {
         "plain": add_kernel(general=True),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 from toys import define
@@ -140,6 +143,15 @@ def test_injected_experts_reduce_by_themselves(expected):
     assert op.eval_roofline() == built.eval_roofline()
 
 
+def test_a_layer_is_explained_to_its_end(expected):
+    tensors, _ = expected
+    for experts in (None, Doubling(), route_rows()()):
+        op = FusedMoEFwdOp(2, experts=experts)
+        report = op.explain(*tensors)
+        assert (report.end, report.error) == (None, None)
+        assert [step.stage for step in report.steps] == ["route_select", "routed_experts"]
+
+
 def test_an_exchange_may_drop_tokens(expected):
     tensors, wanted = expected
     op = FusedMoEFwdOp(2, prepare_finalize=Dropping())
@@ -172,6 +184,137 @@ def test_injected_objects_are_of_the_classes_that_can_be_used(cls):
         cls(2, experts=IndexedExpertMLPFwdOp())
     with pytest.raises(TypeError, match="must be a FusedMoEPrepareAndFinalize, got a object"):
         cls(2, prepare_finalize=object())
+
+
+class Misbehaving(moe.MoEPrepareAndFinalizeNoDPEP):
+    """Hands out what it is told to."""
+
+    def __init__(self, change=None, filled=None):
+        self.change, self.filled = change, filled
+
+    def prepare(self, hidden, topk_weights, topk_ids, num_experts):
+        good = moe.PrepareResult(hidden, None, topk_weights, topk_ids)
+        return self.change(good) if self.change else good
+
+    def finalize(self, output, *rest):
+        super().finalize(output, *rest)
+        return self.filled
+
+
+def changed(**fields):
+    return lambda good: replace(good, **fields)
+
+
+PREPARED = {
+    "None": (lambda good: None, TypeError, "returned None, expected a PrepareResult"),
+    "a tuple": (
+        lambda good: (good.hidden_q, None), TypeError, "returned a tuple, expected a PrepareResult",
+    ),
+    "no tokens": (
+        changed(hidden_q=None), TypeError, "returned None as hidden_q, expected a tensor",
+    ),
+    "a list of ids": (
+        changed(topk_ids=[[0]]), TypeError, "returned a list as topk_ids, expected a tensor",
+    ),
+    "a number as scale": (
+        changed(scale=1.0), TypeError, "returned a float as scale, expected a tensor or None",
+    ),
+    "another device": (
+        lambda good: replace(good, hidden_q=good.hidden_q.to("meta")),
+        ValueError,
+        "returned hidden_q on meta, expected cpu",
+    ),
+    "another dtype": (
+        lambda good: replace(good, topk_ids=good.topk_ids.long()),
+        ValueError,
+        "returned topk_ids of torch.int64, expected torch.int32",
+    ),
+    "a row": (
+        lambda good: replace(good, topk_weights=good.topk_weights[0]),
+        ValueError,
+        "returned topk_weights of shape (2,), expected a matrix",
+    ),
+    "fewer tokens": (
+        lambda good: replace(good, hidden_q=good.hidden_q[1:]),
+        ValueError,
+        "returned hidden_q (4, 32), topk_weights (5, 2), topk_ids (5, 2); expected (T, 32) and "
+        "twice (T, K)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", PREPARED)
+def test_exchange_that_hands_out_something_else(expected, which):
+    (tensors, wanted), (change, error, text) = expected, PREPARED[which]
+    op = FusedMoEFwdOp(2, prepare_finalize=Misbehaving(change))
+    with pytest.raises(error) as caught:
+        op(*tensors)
+    assert type(caught.value) is error
+    assert str(caught.value) == f"FusedMoEFwdOp: Misbehaving.prepare {text}"
+    assert op.serving_target is None
+    close(FusedMoEFwdOp(2, prepare_finalize=Misbehaving())(*tensors), wanted)
+
+
+def test_exchange_that_returns_what_it_should_have_filled(expected):
+    tensors, _ = expected
+    op = FusedMoESharedExpertFwdOp(2, prepare_finalize=Misbehaving(filled=torch.ones(5, 32)))
+    with pytest.raises(TypeError) as caught:
+        op(*tensors)
+    assert str(caught.value) == (
+        "FusedMoESharedExpertFwdOp: Misbehaving.finalize returned a Tensor, expected None: it "
+        "fills output"
+    )
+
+
+def fails(*_args):
+    raise OSError("link down")
+
+
+EXPERTS = {
+    "no reduction": (
+        {"make_weighted_reduce": lambda self: None}, TypeError,
+        "make_weighted_reduce returned None, expected a WeightedReduce",
+    ),
+    "no shape": (
+        {"output_shape": lambda self, tokens, hidden: None}, TypeError,
+        "output_shape returned None, expected two lengths",
+    ),
+    "another shape": (
+        {"output_shape": lambda self, tokens, hidden: [tokens + 1, hidden]}, ValueError,
+        "output_shape returned (6, 32), expected (5, 32) or (10, 32)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", EXPERTS)
+def test_experts_that_answer_something_else(expected, which):
+    (tensors, _), (members, error, text) = expected, EXPERTS[which]
+    cls = type("Odd", (FusedMoEExpertsFwdOp,), members)
+    with pytest.raises(error) as caught:
+        FusedMoEFwdOp(2, experts=cls())(*tensors)
+    assert str(caught.value) == f"FusedMoEFwdOp: Odd.{text}"
+
+
+def test_what_injected_objects_raise_passes_with_a_note(expected):
+    tensors, _ = expected
+    exchange = type("Broken", (moe.MoEPrepareAndFinalizeNoDPEP,), {"prepare": fails})
+    experts = type("Odd", (FusedMoEExpertsFwdOp,), {"output_shape": fails})
+    for op, note in (
+        (FusedMoEFwdOp(2, prepare_finalize=exchange()), "in Broken.prepare"),
+        (FusedMoEFwdOp(2, experts=experts()), "in Odd.output_shape"),
+    ):
+        with pytest.raises(OSError, match="link down") as caught:
+            op(*tensors)
+        assert caught.value.__notes__ == [f"{note}, which FusedMoEFwdOp called"]
+
+
+def test_exchange_is_settled_by_construction():
+    exchange = Dropping()
+    op = FusedMoEFwdOp(2, prepare_finalize=exchange)
+    assert op.prepare_finalize is exchange
+    with pytest.raises(AttributeError, match="prepare_finalize"):
+        op.prepare_finalize = Quantising()
+    assert isinstance(copy.deepcopy(op).prepare_finalize, Dropping)
 
 
 def test_quantised_tokens_want_experts_that_take_them(expected):

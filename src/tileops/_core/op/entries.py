@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tileops._core.devices import as_current, current_device
 from tileops._core.dispatch import toolchain
@@ -21,6 +21,8 @@ from tileops._core.op.calls import Calls
 from tileops._core.op.notes import add_note
 from tileops._core.targets import loading, registry
 from tileops.errors import DispatchError, OpNotAvailableError, candidate_lines
+
+Answer = TypeVar("Answer")
 
 MOST_CALL_SPECS = 4096
 """How many call specs are looked up directly; the oldest is dropped first."""
@@ -93,19 +95,12 @@ class Entries(Calls):
     def _built(self, interface: str, key: str, call: CallSpec) -> Any:
         """The entry for the call's identity, built if there is none."""
         cls = self._installed_kernel_types[key]
-        identity, factory = build_of(cls, call)
+        doing = f"built {cls.__name__} (key {key!r}) for"
+        identity, factory = self._noting(doing, interface, build_of, cls, call)
         entry = self._built_entries.get(interface, {}).get((cls, identity))
         if entry is None:
             with as_current(call.device):
-                try:
-                    entry = factory()
-                except Exception as error:
-                    add_note(
-                        error,
-                        f"while {self._name} built {cls.__name__} (key {key!r}) for its interface "
-                        f"{interface!r}",
-                    )
-                    raise
+                entry = self._noting(doing, interface, factory)
                 if entry is None:
                     raise TypeError(
                         f"{cls.__name__}.entry_for: the factory returned None for the identity "
@@ -154,7 +149,18 @@ class Entries(Calls):
         table = ImplementationTable(
             self._installed_kernel_types, self._keys_by_interface, self._preferred_over
         )
-        return choose(table, interface, call)
+        doing = "selected an implementation for"
+        return self._noting(doing, interface, choose, table, interface, call)
+
+    def _noting(
+        self, doing: str, interface: str, action: Callable[..., Answer], *args: Any
+    ) -> Answer:
+        """What an implementation answers; what it raises gets a note that names the op."""
+        try:
+            return action(*args)
+        except Exception as error:
+            add_note(error, f"while {self._name} {doing} its interface {interface!r}")
+            raise
 
     def _key_of(self, choice: Choice) -> str:
         """The key chosen; otherwise the error that says why none is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -288,22 +288,33 @@ class _Explainer:
 
     def _delegate_for(
         self, stage: str, identity: Hashable, given: Any = None, /, **params: Any
-    ) -> Callable[..., Any]:
+    ) -> _ExplainedSubOp:
         """A stand-in for the sub-op, which explains the calls it gets."""
         op = Explained.delegate_for(self.shadow, stage, identity, given, **params)
+        return _ExplainedSubOp(self, stage, op)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if any(isinstance(value, _Unknown) for value in (*args, *kwargs.values())):
-                raise _CannotFollow
-            explainer = _Explainer(op)
-            report = explainer.explain(args, kwargs)
-            self.steps.append(StageReport(stage, report))
-            if report.error is not None:
-                self.refusal = report.error
-                raise report.error
-            return explainer.result
 
-        return call
+class _ExplainedSubOp:
+    """Stands for a sub-op: its calls are explained, all else is answered by the op itself."""
+
+    def __init__(self, holder: _Explainer, stage: str, op: Explained) -> None:
+        self._holder = holder
+        self._stage = stage
+        self._op = op
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(value, _Unknown) for value in (*args, *kwargs.values())):
+            raise _CannotFollow
+        explainer = _Explainer(self._op)
+        report = explainer.explain(args, kwargs)
+        self._holder.steps.append(StageReport(self._stage, report))
+        if report.error is not None:
+            self._holder.refusal = report.error
+            raise report.error
+        return explainer.result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._op, name)
 
 
 _STOPPED = "the body cannot be followed further"

@@ -12,6 +12,7 @@ from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
 from tileops.moe.kernels.grouped_gemm import Activation
 from tileops.moe.kernels.top_k import Scoring
+from tileops.moe.ops import injected
 from tileops.moe.ops.experts import MoEExpertMLPFwdOp, SharedExpertMLPFwdOp
 from tileops.moe.ops.indexed import IndexedExpertMLPFwdOp
 from tileops.moe.ops.permute import MoEPostPermuteFwdOp, MoEPrePermuteFwdOp
@@ -115,7 +116,12 @@ class _RoutedLayer(Op):
     renormalize: bool
     routed_scaling_factor: float
     activation: Activation
-    prepare_finalize: FusedMoEPrepareAndFinalize
+    _exchange: FusedMoEPrepareAndFinalize
+
+    @property
+    def prepare_finalize(self) -> FusedMoEPrepareAndFinalize:
+        """What exchanges the tokens; settled by construction."""
+        return self._exchange
 
     @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +146,7 @@ class _RoutedLayer(Op):
         self.top_k, self.scoring_func, self.renormalize, factor = routing
         self.routed_scaling_factor = _settled(name, "routed_scaling_factor", factor, 1.0, experts)
         self.activation = _settled(name, "activation", activation, "silu_and_mul", experts)
-        self.prepare_finalize = prepare_finalize or MoEPrepareAndFinalizeNoDPEP()
+        self._exchange = prepare_finalize or MoEPrepareAndFinalizeNoDPEP()
 
     def _hold_stages(self, experts: FusedMoEExpertsModular | None, *, exchanges: bool) -> None:
         """Hold the stages; injected objects exclude a target that knows nothing of them."""
@@ -165,22 +171,24 @@ class _RoutedLayer(Op):
         route_select = self.delegate_for("route_select", None)
         experts: Any = self.delegate_for("routed_experts", None)
         weights, ids = route_select(gating_output, correction_bias)
-        exchange, count = self.prepare_finalize, gating_output.shape[1]
-        prepared = exchange.prepare(hidden_states, weights, ids, count)
+        layer, exchange = type(self).__name__, self._exchange
+        count = gating_output.shape[1]
+        prepared = injected.prepare(layer, exchange, hidden_states, weights, ids, count)
         if prepared.scale is not None and not experts.takes_scaled_input:
             raise ValueError(
-                f"{type(self).__name__}: {type(exchange).__name__} quantised the tokens, but "
+                f"{layer}: {type(exchange).__name__} quantised the tokens, but "
                 f"{type(experts).__name__} does not take scaled input"
             )
-        reduce = experts.make_weighted_reduce()
+        reduce = injected.reduction(layer, experts)
         output = torch.empty_like(hidden_states)
-        shape = experts.output_shape(prepared.hidden_q.shape[0], hidden_states.shape[1])
+        tokens, top_k = prepared.topk_ids.shape
+        shape = injected.rows(layer, experts, tokens, top_k, hidden_states.shape[1])
         is_reduced = isinstance(reduce, WeightedReduceNoOp) and tuple(output.shape) == shape
         expert_out = output if is_reduced else output.new_empty(shape)
         routes = prepared.topk_weights, prepared.topk_ids
         scale = {} if prepared.scale is None else {"scale": prepared.scale}
         experts(expert_out, prepared.hidden_q, w_gate_up, w_down, *routes, **scale)
-        exchange.finalize(output, expert_out, *routes, reduce)
+        injected.finalize(layer, exchange, output, expert_out, *routes, reduce)
         return output
 
     def roof_key(self) -> str:

@@ -51,7 +51,9 @@ def layout_of(*shapes, dtype=BF16) -> Layout:
         (((4, 64), (1, 64)), Layout(2, (True, True), 8)),
         (((4, 64), (4, 1)), Layout(2, (True, False), 8)),
         (((4, 12), (12,)), Layout(2, (True, True), 4)),
-        (((4, 7), (7,)), Layout(2, (True, True), 1)),
+        (((4, 7), (7,)), Layout(2, (True, True), 8, whole=(True, False))),
+        (((4, 1), (7,)), Layout(2, (False, True), 1)),
+        (((4, 70), (70,)), Layout(2, (True, True), 8, whole=(True, False))),
         (((16, 256, 7, 8), (256, 1, 1)), Layout(3, (True, False), 8)),
     ],
 )
@@ -117,10 +119,11 @@ def test_operands_that_are_refused_say_why(call: PointwiseCall, reason: str) -> 
 def test_pointwise_functions_are_served_and_share_builds() -> None:
     assert SiluFwdOp().key_for("unary", pointwise(FLAT)) == "tile"
     layouts = {layout_of((rows, 64), (64,)) for rows in range(1, 501)}
+    layouts |= {layout_of((rows, 63), (63,)) for rows in range(1, 501)}
     call = [
         PointwiseCall("add", BF16, BF16, (("alpha", 1),), False, item, **HOPPER) for item in layouts
     ]
-    assert len({PointwiseTileKernel.entry_for(item)[0] for item in call}) == 2
+    assert len({PointwiseTileKernel.entry_for(item)[0] for item in call}) == 3
     assert AddFwdOp().key_for("binary", call[0]) == "tile"
 
 

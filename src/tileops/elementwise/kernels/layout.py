@@ -20,6 +20,7 @@ from tileops._core.dispatch.alignment import BOUNDARY
 RANKS = 4
 """Most axes that a program divides its indices into."""
 _SMALL = 1 << 31  # indices below it are 32 bits
+_NARROW = 4  # times wider accesses are worth the search for single elements
 _LARGEST_TILE = 1 << 16  # elements by which the last block may pass the end
 
 
@@ -33,12 +34,16 @@ class Layout:
             None for an operand that is absent.
         vector: elements of one access.
         wide: whether indices need 64 bits.
+        whole: of each operand that is present, whether it lies as the result does. Then accesses
+            run on through the ends of rows, and elements of the other operands are found one by
+            one. None where no access leaves its row.
     """
 
     rank: int
     along: tuple[bool | None, ...]
     vector: int
     wide: bool = False
+    whole: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,8 @@ class Arrangement:
         numbers: scalar arguments of the program: for each axis but the first, from the last,
             its extent and the multiplier and shift that divide by it; then for each operand its
             strides on all axes but the last. Both are padded to `RANKS` axes. The last extent and
-            the strides of operands that advance along the last axis are in accesses.
+            the strides of operands that advance along the last axis are in accesses, or in
+            elements where accesses leave their rows.
     """
 
     layout: Layout
@@ -115,9 +121,26 @@ def _arrange(
     for kind, steps, advances in zip(kinds, strides, advancing, strict=True):
         if advances:
             vector = gcd(vector, BOUNDARY if kind[1] is None else kind[3] // kind[2], *steps[:-1])
-    wide = max(prod(extents) // vector, *spans) >= _SMALL - _LARGEST_TILE
-    numbers = () if len(extents) > RANKS else _numbers(extents, strides, advancing, vector)
-    return Arrangement(Layout(len(extents), along, vector, wide), shape, spans, numbers)
+    whole = None
+    if vector * _NARROW <= widest:
+        whole = _whole(extents, strides, kinds)
+    unit = vector if whole is None else 1
+    wide = max(prod(extents) // unit, *spans) >= _SMALL - _LARGEST_TILE
+    numbers = () if len(extents) > RANKS else _numbers(extents, strides, advancing, unit)
+    layout = Layout(len(extents), along, widest if whole else vector, wide, whole)
+    return Arrangement(layout, shape, spans, numbers)
+
+
+def _whole(
+    extents: Sequence[int], strides: Sequence[Sequence[int]], kinds: Sequence[Kind]
+) -> tuple[bool, ...] | None:
+    """Whether each operand lies as the result does, on a boundary; None where none does."""
+    dense = [prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    found = tuple(
+        list(steps) == dense and (kind[1] is None or kind[3] == BOUNDARY)
+        for kind, steps in zip(kinds, strides, strict=True)
+    )
+    return found if any(found) else None
 
 
 def _strides_in(shape: tuple[int, ...], kind: Kind) -> list[int]:

@@ -92,7 +92,8 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Broadcasts share the work of finding places among two accesses."""
-        return {"threads": 256, "unroll": 1 if self.layout.rank == 1 else 2}
+        alone = self.layout.rank == 1 or self.layout.whole is not None
+        return {"threads": 256, "unroll": 1 if alone else 2}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
@@ -107,7 +108,7 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
             )
         else:
             program = programs.build_pointwise_broadcast(
-                element, along, layout.rank, layout.vector, **config
+                element, along, layout.rank, layout.vector, whole=layout.whole, **config
             )
         return program.compile(_HOPPER)
 

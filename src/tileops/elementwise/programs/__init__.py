@@ -1,10 +1,6 @@
 """TileLang programs of the pointwise ops; imported only when a kernel makes its program."""
 
-from tileops.elementwise.programs.pointwise import (
-    Element,
-    build_gated,
-    build_pointwise_broadcast,
-    build_pointwise_flat,
-)
+from tileops.elementwise.programs.broadcast import build_pointwise_broadcast
+from tileops.elementwise.programs.pointwise import Element, build_gated, build_pointwise_flat
 
 __all__ = ["Element", "build_gated", "build_pointwise_broadcast", "build_pointwise_flat"]

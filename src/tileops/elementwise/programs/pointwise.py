@@ -1,4 +1,4 @@
-"""TileLang programs of the pointwise access patterns: flat, broadcast and gated.
+"""TileLang programs of the pointwise access patterns that need no search: flat and gated.
 
 Truths are stored as bytes. Extents are run-time values; function, element types, vector width and
 the way operands advance are compiled in.
@@ -76,7 +76,7 @@ def _computed(dtype: str) -> str:
     return dtype if dtype == "int64" else _I32
 
 
-def _operand_registers(element: Element, along: Sequence[bool], count: int) -> list[Any]:
+def operand_registers(element: Element, along: Sequence[bool], count: int) -> list[Any]:
     """Registers for `count` elements of each operand, one where it does not advance."""
     return [
         T.alloc_local((count if advances else 1,), in_memory(dtype))
@@ -133,7 +133,7 @@ def build_pointwise_flat(
     @T.macro
     def compute(tensors, Y, block):
         thread = T.get_thread_binding(0)
-        registers = _operand_registers(element, along, unroll * vector)
+        registers = operand_registers(element, along, unroll * vector)
         y = T.alloc_local((vector,), result)
         for j in standing:
             load_one(registers[j], tensors[j], 0)
@@ -170,145 +170,6 @@ def build_pointwise_flat(
         def pointwise(A: shape(0), B: shape(1), C: shape(2), Y: T.Tensor((n,), result)):
             with T.Kernel(T.ceildiv(n, tile), threads=threads) as block:
                 compute((A, B, C), Y, block)
-
-    return Program(pointwise, element.pass_settings)
-
-
-def _divided(index, multiplier, shift):
-    """`index // divisor` for an index of 31 bits, by the numbers that stand for the divisor."""
-    wide = T.cast(T.cast(index, "uint32"), "uint64") * T.cast(multiplier, "uint64")
-    return T.cast(T.shift_right(wide, T.cast(shift, "uint64")), _I32)
-
-
-def _locator(along: Sequence[bool], rank: int):
-    """Makes a macro that finds the elements of an access of the result in each operand."""
-    places = tuple(range(len(along)))
-
-    @T.macro
-    def locate(index, where, axes, steps):
-        """where[j] <- offset of operand j, in its accesses, for one access of the result."""
-        rest = T.alloc_var(_I32)
-        position = T.alloc_var(_I32)
-        rest = _divided(index, axes[0][1], axes[0][2])
-        for j in places:
-            where[j] = (index - rest * axes[0][0]) if along[j] else 0
-        for axis in tuple(range(1, rank)):
-            if axis < rank - 1:
-                position = rest
-                rest = _divided(position, axes[axis][1], axes[axis][2])
-                position = position - rest * axes[axis][0]
-            else:
-                position = rest
-            for j in places:
-                where[j] += position * steps[j][rank - 1 - axis]
-
-    return locate
-
-
-def build_pointwise_broadcast(
-    element: Element, along: Sequence[bool], rank: int, vector: int, *, threads: int, unroll: int
-) -> Program:
-    """One function of operands that repeat along some of `rank` axes, or have strides.
-
-    Arguments: each operand as one axis from its first element to its last, the result
-    `[Q * vector]`, and the numbers of an `Arrangement`, padded with zeros to four axes and as many
-    operands as there are. Indices of accesses are 31 bits.
-
-    Args:
-        element: what is computed.
-        along: whether each operand advances along the last axis.
-        rank: axes, from 2 to 4.
-        vector: elements of one access.
-        threads: threads of a block.
-        unroll: vectors a thread has in flight.
-    """
-    result = in_memory(element.result)
-    places = tuple(range(len(along)))
-    tile = threads * unroll
-    locate = _locator(along, rank)
-    Q, LA, LB, LC = T.dynamic("Q, LA, LB, LC")
-
-    @T.macro
-    def load(x, u, X, offset, advances):
-        if advances:
-            for v in T.vectorized(vector):
-                x[u * vector + v] = X[offset * vector + v]
-        else:
-            x[u] = X[offset]
-
-    @T.macro
-    def compute(tensors, Y, axes, steps, block):
-        thread = T.get_thread_binding(0)
-        registers = [
-            T.alloc_local((unroll * (vector if advances else 1),), in_memory(dtype))
-            for dtype, advances in zip(element.stored, along, strict=True)
-        ]
-        y = T.alloc_local((vector,), result)
-        where = T.alloc_local((len(along),), _I32)
-        for u in T.unroll(unroll):
-            if block * tile + u * threads + thread < Q:
-                locate(block * tile + u * threads + thread, where, axes, steps)
-                for j in places:
-                    load(registers[j], u, tensors[j], where[j], along[j])
-        for u in T.unroll(unroll):
-            if block * tile + u * threads + thread < Q:
-                for v in T.unroll(vector):
-                    y[v] = element.value(
-                        *[
-                            x[u * vector + v] if advances else x[u]
-                            for x, advances in zip(registers, along, strict=True)
-                        ]
-                    )
-                store_vector(Y[(block * tile + u * threads + thread) * vector], y, vector, result)
-
-    def shape(j, length):
-        return T.Tensor((length * vector if along[j] else length,), in_memory(element.stored[j]))
-
-    if len(along) == 1:
-
-        @T.prim_func
-        def pointwise(
-            A: shape(0, LA), Y: T.Tensor((Q * vector,), result),
-            e0: T.int32, m0: T.int64, k0: T.int32,
-            e1: T.int32, m1: T.int64, k1: T.int32,
-            e2: T.int32, m2: T.int64, k2: T.int32,
-            a0: T.int32, a1: T.int32, a2: T.int32,
-        ):  # fmt: skip
-            with T.Kernel(T.ceildiv(Q, tile), threads=threads) as block:
-                axes = ((e0, m0, k0), (e1, m1, k1), (e2, m2, k2))
-                compute((A,), Y, axes, ((a0, a1, a2),), block)
-
-    elif len(along) == 2:
-
-        @T.prim_func
-        def pointwise(
-            A: shape(0, LA), B: shape(1, LB), Y: T.Tensor((Q * vector,), result),
-            e0: T.int32, m0: T.int64, k0: T.int32,
-            e1: T.int32, m1: T.int64, k1: T.int32,
-            e2: T.int32, m2: T.int64, k2: T.int32,
-            a0: T.int32, a1: T.int32, a2: T.int32,
-            b0: T.int32, b1: T.int32, b2: T.int32,
-        ):  # fmt: skip
-            with T.Kernel(T.ceildiv(Q, tile), threads=threads) as block:
-                axes = ((e0, m0, k0), (e1, m1, k1), (e2, m2, k2))
-                compute((A, B), Y, axes, ((a0, a1, a2), (b0, b1, b2)), block)
-
-    else:
-
-        @T.prim_func
-        def pointwise(
-            A: shape(0, LA), B: shape(1, LB), C: shape(2, LC), Y: T.Tensor((Q * vector,), result),
-            e0: T.int32, m0: T.int64, k0: T.int32,
-            e1: T.int32, m1: T.int64, k1: T.int32,
-            e2: T.int32, m2: T.int64, k2: T.int32,
-            a0: T.int32, a1: T.int32, a2: T.int32,
-            b0: T.int32, b1: T.int32, b2: T.int32,
-            c0: T.int32, c1: T.int32, c2: T.int32,
-        ):  # fmt: skip
-            with T.Kernel(T.ceildiv(Q, tile), threads=threads) as block:
-                axes = ((e0, m0, k0), (e1, m1, k1), (e2, m2, k2))
-                steps = ((a0, a1, a2), (b0, b1, b2), (c0, c1, c2))
-                compute((A, B, C), Y, axes, steps, block)
 
     return Program(pointwise, element.pass_settings)
 

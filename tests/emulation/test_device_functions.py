@@ -38,8 +38,8 @@ INTEGERS = {"abs", "neg", "sign", "add", "sub", "mul", "maximum", "minimum", "fl
             "trunc", "round", "logical_not", "eq", "ne", "gt", "lt", "ge", "le", "logical_and",
             "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
             "isnan", "isinf", "isfinite", "reciprocal"}  # fmt: skip
-COUNT = 256
-SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0, 1e-4, -1e-4)
+COUNT = 512
+SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0, 1e-4, -1e-4, 1e-7)
 
 
 def chosen(integers: bool):

@@ -105,6 +105,60 @@ def _remainder(x: Any, y: Any) -> Any:
     return _choose(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)), rest + y, rest)
 
 
+def _unless(condition: Any, value: Any, otherwise: Callable[[], Any]) -> Any:
+    """`value`, or what a branch computes where the condition fails: rare and dear."""
+    register = T.alloc_local((1,), value.dtype)
+    T.buffer_store(register, value, [0])
+    # Kept, since the negation of a comparison would be taken for the opposite one in spite of NaN.
+    with T.If(T.Not(kept(condition))), T.Then():
+        T.buffer_store(register, otherwise(), [0])
+    return register[0]
+
+
+def _quotient_half(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Floor of the quotient, its remainder, and whether they can be trusted, as they mostly can.
+
+    Where quotient and divisor are of moderate size, the approximate quotient is off by one at most,
+    and the remainder of 16-bit numbers fits float32. Below one no quotient is too small, but a
+    remainder may be rounded up to the divisor.
+    """
+    guess = kept(_libm("floorf", _libm("__fdividef", x, y)))
+    size = T.abs(y)
+    near = T.And(T.abs(guess) < 2.0**13, T.And(size > 2.0**-100, size < 2.0**100))
+    rest = kept(_libm("fmaf", -guess, y, x))
+    low = kept(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)))
+    high = kept(T.And(T.Not(low), T.And(T.abs(rest) >= size, T.abs(x) >= size)))
+    whole = _choose(low, guess - 1.0, _choose(high, guess + 1.0, guess))
+    return kept(whole), kept(_choose(low, rest + y, _choose(high, rest - y, rest))), near
+
+
+def _floor_div_half(x: Any, y: Any) -> Any:
+    whole, _, near = _quotient_half(x, y)
+    return _unless(near, whole, lambda: _floor_div(x, y))
+
+
+def _div_half(x: Any, y: Any, *, rounding_mode: str | None) -> Any:
+    if rounding_mode == "floor":
+        return _floor_div_half(x, y)
+    return _div(x, y, rounding_mode=rounding_mode)
+
+
+def _remainder_half(x: Any, y: Any) -> Any:
+    _, rest, near = _quotient_half(x, y)
+    return _unless(near, rest, lambda: _remainder(x, y))
+
+
+def _pow_half(x: Any, y: Any) -> Any:
+    """By the device's own logarithm and exponential where their errors do not grow."""
+    size = T.abs(x)
+    power = kept(T.exp2(y * _libm("__log2f", size)))
+    is_odd = _differ(_libm("floorf", y * 0.5) * 2.0, y)
+    signed = _choose(is_odd, -power, power)
+    negative = _choose(_equal(_libm("floorf", y), y), signed, T.float32(math.nan))
+    near = T.And(T.And(size > 2.0**-100, size < 2.0**100), T.abs(y) < 64.0)
+    return _unless(near, _choose(x < 0.0, negative, power), lambda: _libm("powf", x, y))
+
+
 def _lerp(x: Any, end: Any, weight: Any) -> Any:
     """Exact at both ends: the formula changes in the middle."""
     if isinstance(weight, int | float):
@@ -298,10 +352,13 @@ FUNCTIONS: Mapping[str, Function] = {
 
 HALF_FUNCTIONS: Mapping[str, Function] = {
     "elu": _elu_by(_expm1_half),
+    "div": _div_half,
     "erf": _erf_half,
     "expm1": _expm1_half,
     "gelu": _gelu_half,
     "log1p": _log1p_half,
+    "pow": _pow_half,
+    "remainder": _remainder_half,
     "selu": _selu_by(_expm1_half),
     "tanh": _tanh_half,
 }

@@ -8,7 +8,19 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from tileops.cli import bench, demo, doctor, explain, list_ops, new, run, schema, show, validate
+from tileops.cli import (
+    bench,
+    demo,
+    doctor,
+    explain,
+    list_ops,
+    new,
+    report,
+    run,
+    schema,
+    show,
+    validate,
+)
 from tileops.errors import TileOpsError
 
 COMMANDS: tuple[ModuleType, ...] = (
@@ -18,6 +30,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     explain,
     run,
     bench,
+    report,
     new,
     schema,
     doctor,

@@ -30,7 +30,7 @@ def spec_named(name: str) -> OpSpec:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; nearest: A, B`, or nothing; neither case nor the suffix of op names counts."""
-    by_stem = {_stem(word): word for word in known}
+    by_stem = {_stem(word): word for word in sorted(known)}  # forward ops win
     guesses = difflib.get_close_matches(_stem(name), by_stem, 3)
     return f"; nearest: {', '.join(by_stem[guess] for guess in guesses)}" if guesses else ""
 

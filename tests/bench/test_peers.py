@@ -1,0 +1,119 @@
+"""Published rows line up with rows of ours of the same op, size and dtype, and with no others."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.samples import row
+from tileops._core.spec import registry
+from tileops.bench.peers import COLUMNS, PeerFault, peer_matches, read_rules
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Write:
+    """A record of published times with these rows."""
+
+    def write(*rows: dict[str, Any]) -> Path:
+        path = tmp_path / "times.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, COLUMNS)
+            table.writeheader()
+            for each in rows:
+                table.writerow({**each, "dims": json.dumps(each["dims"])})
+        return path
+
+    return write
+
+
+def norm(**changes: Any) -> dict[str, Any]:
+    dims = {"x_shape": [2048, 4096], "normalized_shape": [4096]}
+    return {
+        "op": "RMSNormFwdOp", "case": "prefill", "dims": dims, "dtype": "bfloat16",
+        "peer_tileops_ms": "0.012", "best_other": "flashinfer", "best_other_ms": "0.011",
+        "bytes": 33_562_624, **changes,
+    }  # fmt: skip
+
+
+def test_the_same_op_size_and_dtype_line_up(published: Write) -> None:
+    (found,) = peer_matches([row("RMSNormFwdOp", "prefill-bfloat16")], published(norm()))
+    assert (found.op, found.case, found.ours) == ("RMSNormFwdOp", "prefill-bfloat16", 1e-5)
+    assert (found.peer, found.other) == pytest.approx((1.2e-5, 1.1e-5))
+    assert found.other_name == "flashinfer"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dtype": "float16"},
+        {"op": "LayerNormFwdOp"},
+        {"dims": {"x_shape": [2048, 8192], "normalized_shape": [4096]}},
+        {"dims": {"x_shape": [2048, 4096], "normalized_shape": [2048, 4096]}},
+        {"dims": {"x_shape": [2048, 4096], "weight_shape": [4096]}},
+        {"dims": {"x_shape": [2048, 4096], "centred": True}},
+        {"peer_tileops_ms": "", "best_other_ms": ""},
+    ],
+)
+def test_anything_else_does_not(published: Write, changes: dict[str, Any]) -> None:
+    assert peer_matches([row("RMSNormFwdOp", "x")], published(norm(**changes))) == []
+
+
+def test_of_several_the_one_of_its_size_is_taken(published: Write) -> None:
+    rows = [row("RMSNormFwdOp", "with-weight", bytes=33_562_624), row("RMSNormFwdOp", "without")]
+    (found,) = peer_matches(rows, published(norm()))
+    assert found.case == "with-weight"
+
+
+def test_rows_that_are_wrong_line_up_with_nothing(published: Write) -> None:
+    wrong = row("RMSNormFwdOp", "x", state="wrong", timing=None)
+    assert peer_matches([wrong], published(norm())) == []
+
+
+def test_rules_rename_ops_shapes_and_parameters(published: Write) -> None:
+    tensors = {"q": "float16[32, 1, 8, 64]", "k": "float16[32, 9, 2, 64]", "s": "float16[]"}
+    ours = row("DenseFwdOp", "decode", tensors=tensors, bindings={"B": "32", "cap": "None"})
+    rule = """
+    DecodeFwdOp:
+    - op: DenseFwdOp
+      only: {kind: short}
+      shapes: {q: [q_shape.0, 1, q_shape.1, q_shape.2], k: kv_shape, s: []}
+      bindings: {batch: B}
+      given: {cap: null}
+      ignored: [backend]
+    """
+    mapping = published().with_name("mapping.yaml")
+    mapping.write_text(rule)
+    dims = {"q_shape": [32, 8, 64], "kv_shape": [32, 9, 2, 64], "batch": 32, "kind": "short",
+            "backend": "x"}  # fmt: skip
+    there = norm(op="DecodeFwdOp", dims=dims, dtype="float16")
+    assert len(peer_matches([ours], published(there), mapping)) == 1
+    long = norm(op="DecodeFwdOp", dims={**dims, "kind": "long"}, dtype="float16")
+    assert peer_matches([ours], published(long), mapping) == []
+
+
+def test_the_mapping_names_ops_of_the_tree() -> None:
+    named = {rule.op for rules in read_rules().values() for rule in rules}
+    assert named <= set(registry.specs())
+
+
+def test_files_of_another_form_are_refused(tmp_path: Path, published: Write) -> None:
+    table = published()
+    with pytest.raises(PeerFault, match="No such file"):
+        peer_matches([], tmp_path / "none.csv")
+    with pytest.raises(PeerFault, match="none.yaml: No such file"):
+        peer_matches([], table, tmp_path / "none.yaml")
+    mapping = tmp_path / "mapping.yaml"
+    for text in ("A: {shape: 1}", "[]", "A: ["):
+        mapping.write_text(text)
+        with pytest.raises(PeerFault, match="not a mapping of published ops"):
+            peer_matches([], table, mapping)
+    table.write_text("op,case\n")
+    with pytest.raises(PeerFault, match="misses the columns best_other, best_other_ms, bytes, "):
+        peer_matches([], table)

@@ -1,0 +1,52 @@
+"""`tileops report`: results as a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.samples import results
+
+Run = Callable[..., Any]
+TIMES = """op,case,dims,dtype,peer_tileops_ms,best_other,best_other_ms,bytes
+RMSNormFwdOp,there,"{""x_shape"":[2048,4096]}",bfloat16,0.02,torch,0.03,1
+"""
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Path:
+    file = tmp_path / "found.json"
+    file.write_text(json.dumps(results().data()))
+    return file
+
+
+def test_a_page_is_written_beside_the_results(tileops: Run, found: Path) -> None:
+    outcome = tileops("report", str(found))
+    page = found.with_suffix(".html")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == f"{page}: 6 rows\n"
+    assert "RMSNormFwdOp" in page.read_text(encoding="utf-8")
+
+
+def test_published_times_stand_beside_them(tileops: Run, found: Path, tmp_path: Path) -> None:
+    page, times = tmp_path / "page.html", tmp_path / "times.csv"
+    times.write_text(TIMES)
+    outcome = tileops("report", str(found), "-o", str(page), "--against", str(times))
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == f"{page}: 6 rows, 1 beside {times}\n"
+    assert "Beside the published record" in page.read_text(encoding="utf-8")
+
+
+def test_arguments_that_cannot_be_used(tileops: Run, found: Path) -> None:
+    for arguments, message in (
+        (("/no/such/file",), "/no/such/file: No such file or directory"),
+        ((str(found), "-o", "/no/such/folder/x"), "/no/such/folder/x: No such file"),
+        ((str(found), "--mapping", "x"), "--mapping maps the rows of --against"),
+    ):
+        outcome = tileops("report", *arguments)
+        assert outcome.code == 2
+        assert message in outcome.err

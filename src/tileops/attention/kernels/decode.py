@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
 from tileops.attention.kernels.dense import DenseAttentionCall, DenseAttentionFwdInterface
-from tileops.attention.kernels.device import HOPPER, Parts, operand_fault, part_count
+from tileops.attention.kernels.device import HOPPER, operand_fault, part_count, part_memory
 from tileops.attention.kernels.paged import PagedPrefillCall, PagedPrefillFwdInterface
 from tileops.kernels import Kernel
 
@@ -72,8 +72,15 @@ class _Programs(NamedTuple):
     attend: Callable[..., None]
     merge: Callable[..., None]
 
+    def run(self, *operands: Tensor, out: Tensor, parts: int) -> None:
+        """Launch into `out` `[T, H, D]`, by so many parts of the keys of each request."""
+        memory = part_memory(out, parts)
+        self.attend(*operands, *memory, out, parts)
+        if parts > 1:
+            self.merge(*memory, out, parts)
 
-def _compiled(group: Group, *, page: int = 0, window: int = -1) -> _Programs:
+
+def _compiled(group: Group, *, window: int = -1, page: int = 0, rotation: Any = None) -> _Programs:
     """The programs of a group of heads over pages, or over keys in a row."""
     from tileops.attention.programs.decode import (
         Decoding,
@@ -86,7 +93,7 @@ def _compiled(group: Group, *, page: int = 0, window: int = -1) -> _Programs:
     heads = Heads(
         group.heads, group.kv_heads, group.head_dim, group.dtype_name, group.sm_scale, group.softcap
     )
-    how = Decoding(_COLUMNS, STAGES[group.head_dim], window, page)
+    how = Decoding(_COLUMNS, STAGES[group.head_dim], window, page, rotation)
     build = build_decode_paged if page else build_decode
     merge = build_merge(group.heads, group.head_dim, group.dtype_name, rows=_MERGED)
     return _Programs(build(heads, how=how).compile(HOPPER), merge.compile(HOPPER))
@@ -147,12 +154,8 @@ class DenseAttentionDecodeKernel(Kernel, DenseAttentionFwdInterface):
         rows = out[:, 0]
         seen = keys if self.window < 0 else min(keys, self.window + 1)
         count = self.group.parts(q.shape[0], seen)
-        parts = Parts.of(rows, count)
-        programs = self.program()
         operands = (aligned(part.contiguous()) for part in (q[:, 0], k, v))
-        programs.attend(*operands, *parts, rows)
-        if count > 1:
-            programs.merge(*parts, rows)
+        self.program().run(*operands, out=rows, parts=count)
         return out
 
 
@@ -208,17 +211,20 @@ class PagedDecodeKernel(Kernel, PagedPrefillFwdInterface):
 
     def make_program(self, config: Mapping[str, Any]) -> _PagedPrograms:
         """Compile the programs."""
-        from tileops.attention.programs.append import Rows, build_append, turns
+        from tileops.attention.programs.append import build_append
+        from tileops.attention.programs.rotation import Rotation, turns
 
-        group = self.group
-        rows = Rows(
-            group.heads, group.kv_heads, group.head_dim, group.dtype_name, self.page_size,
-            self.rotary_dim, self.max_position - 1,
-        )  # fmt: skip
+        group, rotation, units = self.group, None, [0]
+        if self.rotary_dim:
+            rotation = Rotation(self.rotary_dim, self.max_position - 1)
+            units = turns(self.rotary_dim, self.rope_base)
+        append = build_append(
+            group.kv_heads, group.head_dim, group.dtype_name, page=self.page_size, rotation=rotation
+        )
         return _PagedPrograms(
-            build_append(rows).compile(HOPPER),
-            _compiled(group, page=self.page_size),
-            torch.tensor(turns(self.rotary_dim, self.rope_base), device=self._built_on),
+            append.compile(HOPPER),
+            _compiled(group, page=self.page_size, rotation=rotation),
+            torch.tensor(units, device=self._built_on),
         )
 
     def forward(
@@ -244,16 +250,11 @@ class PagedDecodeKernel(Kernel, PagedPrefillFwdInterface):
             for part in (q, k_new, v_new, cu_seqlens_q, cache_seqlens, block_table)
         )
         pages = aligned(k_pages), aligned(v_pages)
-        rotation: tuple[Tensor, ...] = ()
-        if self.rotary_dim:
-            rotation = (q, q := torch.empty_like(q), programs.turns)
-        programs.append(k_new, v_new, *pages, *metadata, *rotation, 1)
+        metadata.append(programs.turns)
+        programs.append(k_new, v_new, *pages, *metadata, 1)
         for copy, original in zip(pages, (k_pages, v_pages), strict=True):
             if copy is not original:
                 original.copy_(copy)
-        count = self.group.parts(block_table.shape[0], block_table.shape[1] * self.page_size)
-        parts = Parts.of(out, count)
-        programs.decode.attend(q, *pages, *metadata, *parts, out)
-        if count > 1:
-            programs.decode.merge(*parts, out)
+        parts = self.group.parts(block_table.shape[0], block_table.shape[1] * self.page_size)
+        programs.decode.run(q, *pages, *metadata, out=out, parts=parts)
         return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 from math import inf
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,19 +46,14 @@ def part_count(blocks: int, tiles: int, slots: int) -> int:
     return min(range(1, max(1, min(_MOST_PARTS, tiles)) + 1), key=cost)
 
 
-class Parts(NamedTuple):
-    """Memory for the results of parts.
+def part_memory(out: Tensor, parts: int) -> tuple[Tensor, Tensor]:
+    """Float32 memory for the parts of `out` `[T, H, D]`, and for logarithms of their sums.
 
-    Attributes:
-        partial: `[T, H, parts, D]` float32.
-        lse: `[T, H, parts]` float32, logarithms to base 2 of the sums of weights.
+    One part needs none and gets what is never touched.
     """
-
-    partial: Tensor
-    lse: Tensor
-
-    @classmethod
-    def of(cls, out: Tensor, count: int) -> Parts:
-        """Memory for `count` parts of `out` `[T, H, D]`."""
-        partial = out.new_empty(*out.shape[:2], count, out.shape[2], dtype=torch.float32)
-        return cls(partial, out.new_empty(*out.shape[:2], count, dtype=torch.float32))
+    if parts == 1:
+        unused = out.view(-1).view(torch.float32)
+        return unused, unused
+    rows = out.shape[0] * out.shape[1] * parts
+    partial = out.new_empty(rows * out.shape[2], dtype=torch.float32)
+    return partial, out.new_empty(rows, dtype=torch.float32)

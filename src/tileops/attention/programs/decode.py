@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import tilelang.language as T
 
 from tileops._programs.program import Program
+from tileops.attention.programs.rotation import Rotation, angles
 from tileops.attention.programs.softmax import (
     FLOOR,
     PANEL,
@@ -25,7 +26,7 @@ from tileops.attention.programs.softmax import (
     release,
 )
 
-_CLEAR_BARRIER = 9  # a named barrier: lower ones are the compiler's
+_CONSUMERS = 9  # the named barrier of the warpgroup: lower ones are the compiler's
 _SETTINGS = {"tl.enable_fast_math": True, "tl.disable_buffer_init_check": True}
 
 
@@ -38,12 +39,14 @@ class Decoding:
         stages: buffers of the rings of keys and of values.
         window: keys before the last that a query sees; -1 for all.
         page: rows of a page, a divisor of `columns` from 8 on or a multiple; 0 for keys in a row.
+        rotation: what turns the queries, or None.
     """
 
     columns: int = 64
     stages: int = 3
     window: int = -1
     page: int = 0
+    rotation: Rotation | None = None
 
     @property
     def pieces(self) -> int:
@@ -144,7 +147,7 @@ def _consumer(heads: Heads, how: Decoding):
                 if tile * BN + i >= keys:
                     Vs[0, i, j] = 0
             T.fence_proxy_async()
-            T.sync_threads(_CLEAR_BARRIER, WARPGROUP)
+            T.sync_threads(_CONSUMERS, WARPGROUP)
 
     @T.macro
     def advance(
@@ -202,12 +205,39 @@ def _consumer(heads: Heads, how: Decoding):
     return attend
 
 
+def _turner(how: Decoding):
+    """Makes the macro that turns the queries where they lie, all by the angle of their position."""
+    half = how.rotation.width // 2 if how.rotation else 0
+    tabulate = angles(how.rotation)
+
+    @T.macro
+    def turn(Qs, Turns, cos, sin, position):
+        first = T.alloc_fragment((ROWS, half), "float32")
+        second = T.alloc_fragment((ROWS, half), "float32")
+        tabulate(Turns, cos, sin, position)
+        T.sync_threads(_CONSUMERS, WARPGROUP)
+        for i, j in T.Parallel(ROWS, half):
+            first[i, j] = Qs[i, j] * cos[j] - Qs[i, j + half] * sin[j]
+        for i, j in T.Parallel(ROWS, half):
+            second[i, j] = Qs[i, j + half] * cos[j] + Qs[i, j] * sin[j]
+        T.sync_threads(_CONSUMERS, WARPGROUP)
+        for i, j in T.Parallel(ROWS, half):
+            Qs[i, j] = first[i, j]
+        for i, j in T.Parallel(ROWS, half):
+            Qs[i, j + half] = second[i, j]
+        T.fence_proxy_async()
+        T.sync_threads(_CONSUMERS, WARPGROUP)
+
+    return turn
+
+
 def _block(heads: Heads, how: Decoding):
     """Makes the macro that is one block: a part of the keys, for up to 64 heads of a group."""
     BN, D, dtype, stages, group = how.columns, heads.size, heads.dtype, how.stages, heads.group
     cuts = -(-group // ROWS)
     produce = _producer(heads, how)
     attend = _consumer(heads, how)
+    turn = _turner(how)
 
     @T.macro
     def store(A, m, sums, part, Partial, Lse, Out, token, head, rows, split, splits):
@@ -220,15 +250,17 @@ def _block(heads: Heads, how: Decoding):
         else:
             for i, j in T.Parallel(ROWS, D):
                 if i < rows:
-                    Partial[token, head + i, split, j] = A[i, j] * part[i]
+                    Partial[((token * heads.count + head + i) * splits + split) * D + j] = (
+                        A[i, j] * part[i]
+                    )
             for i in T.Parallel(ROWS):
                 if i < rows:
-                    Lse[token, head + i, split] = T.if_then_else(
+                    Lse[(token * heads.count + head + i) * splits + split] = T.if_then_else(
                         sums[i] == 0.0, FLOOR, m[i] + T.log2(sums[i])
                     )
 
     @T.macro
-    def run(Q, K, V, table, Partial, Lse, Out, b, place, token, keys, split, splits):
+    def run(Q, K, V, table, Turns, Partial, Lse, Out, b, place, token, keys, split, splits):
         Qs = T.alloc_shared((ROWS, D), dtype)
         Ks = T.alloc_shared((stages, BN, D), dtype)
         Vs = T.alloc_shared((stages, BN, D), dtype)
@@ -273,6 +305,10 @@ def _block(heads: Heads, how: Decoding):
             T.fill(sums, 0)
             T.fill(m, FLOOR)
             T.barrier_wait(q_full, 0)
+            if how.rotation is not None:
+                cos = T.alloc_shared((how.rotation.width // 2,), "float32")
+                sin = T.alloc_shared((how.rotation.width // 2,), "float32")
+                turn(Qs, Turns, cos, sin, keys - 1)
             for _ in T.serial(T.min(end - begin, 1)):  # whole, where an if would be split up
                 attend(
                     Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
@@ -287,9 +323,9 @@ def _block(heads: Heads, how: Decoding):
 def build_decode(heads: Heads, *, how: Decoding) -> Program:
     """Attention of one query of each request of a batch over its keys.
 
-    Tensors: `Q [B, H, D]`, `K` and `V [B, S, H_kv, D]`, `Partial [B, H, splits, D]` and
-    `Lse [B, H, splits]` float32, `Out [B, H, D]`; contiguous, 16-byte aligned, none empty. `Out` is
-    written where there is one split, else the other two.
+    Tensors: `Q [B, H, D]`, `K` and `V [B, S, H_kv, D]`, `Partial [B * H * splits * D]` and
+    `Lse [B * H * splits]` float32, `Out [B, H, D]`; contiguous, 16-byte aligned, none empty. With
+    one split `Out` is written and the two before it are any memory, else these two are.
 
     Args:
         heads: what attends.
@@ -297,16 +333,17 @@ def build_decode(heads: Heads, *, how: Decoding) -> Program:
     """
     H, HK, D, dtype = heads.count, heads.kv_count, heads.size, heads.dtype
     run, places = _block(heads, how)
-    B, S, splits = T.dynamic("B"), T.dynamic("S"), T.dynamic("splits")
+    B, S, area, height = T.dynamic("B"), T.dynamic("S"), T.dynamic("area"), T.dynamic("height")
 
     @T.prim_func
     def decode(
         Q: T.Tensor((B, H, D), dtype),
         K: T.Tensor((B, S, HK, D), dtype),
         V: T.Tensor((B, S, HK, D), dtype),
-        Partial: T.Tensor((B, H, splits, D), "float32"),
-        Lse: T.Tensor((B, H, splits), "float32"),
+        Partial: T.Tensor((area,), "float32"),
+        Lse: T.Tensor((height,), "float32"),
         Out: T.Tensor((B, H, D), dtype),
+        splits: T.int32,
     ):
         with T.Kernel(B * places * splits, threads=WARPGROUP + WARP) as block:
             b = T.alloc_var("int32", init=0)
@@ -314,7 +351,7 @@ def build_decode(heads: Heads, *, how: Decoding) -> Program:
             place = T.truncdiv(block, splits)
             b = T.truncdiv(place, places)
             run(
-                Q, K, V, None, Partial, Lse, Out, b, place - b * places, b, S,
+                Q, K, V, None, None, Partial, Lse, Out, b, place - b * places, b, S,
                 block - place * splits, splits,
             )  # fmt: skip
 
@@ -325,9 +362,10 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
     """Attention of at most one query of each request over the pages that hold its keys.
 
     Tensors: `Q [T, H, D]`, `K` and `V [rows of all pages, H_kv, D]`, `Starts [B + 1]`,
-    `Cached [B]` and `Table [B, W]` int32 as the interface of paged attention tells them,
-    `Partial [T, H, splits, D]` and `Lse [T, H, splits]` float32, `Out [T, H, D]`; contiguous,
-    16-byte aligned, none empty. A request sees its cached keys and the one of its query.
+    `Cached [B]` and `Table [B, W]` int32 as the interface of paged attention tells them, `Turns`
+    int64 as the rotation, one element where there is none, `Partial`, `Lse` and `Out` as
+    `build_decode` has them; contiguous, 16-byte aligned, none empty. A request sees its cached keys
+    and the one of its query.
 
     Args:
         heads: what attends.
@@ -336,7 +374,9 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
     H, HK, D, dtype = heads.count, heads.kv_count, heads.size, heads.dtype
     run, places = _block(heads, how)
     B, tokens, ends = T.dynamic("B"), T.dynamic("tokens"), T.dynamic("ends")
-    rows, width, splits = T.dynamic("rows"), T.dynamic("width"), T.dynamic("splits")
+    rows, width = T.dynamic("rows"), T.dynamic("width")
+    area, height = T.dynamic("area"), T.dynamic("height")
+    pairs = how.rotation.width // 2 if how.rotation else 1
 
     @T.prim_func
     def decode(
@@ -346,9 +386,11 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
         Starts: T.Tensor((ends,), "int32"),
         Cached: T.Tensor((B,), "int32"),
         Table: T.Tensor((B, width), "int32"),
-        Partial: T.Tensor((tokens, H, splits, D), "float32"),
-        Lse: T.Tensor((tokens, H, splits), "float32"),
+        Turns: T.Tensor((pairs,), "int64"),
+        Partial: T.Tensor((area,), "float32"),
+        Lse: T.Tensor((height,), "float32"),
         Out: T.Tensor((tokens, H, D), dtype),
+        splits: T.int32,
     ):
         with T.Kernel(B * places * splits, threads=WARPGROUP + WARP) as block:
             b = T.alloc_var("int32", init=0)
@@ -360,7 +402,7 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
             token = Starts[b]
             keys = T.if_then_else(Starts[b + 1] > token, Cached[b] + 1, 0)
             run(
-                Q, K, V, Table, Partial, Lse, Out, b, place - b * places, token, keys,
+                Q, K, V, Table, Turns, Partial, Lse, Out, b, place - b * places, token, keys,
                 block - place * splits, splits,
             )  # fmt: skip
 
@@ -370,8 +412,8 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
 def build_merge(heads: int, size: int, dtype: str, *, rows: int) -> Program:
     """The parts of split attention into one: each weighs as much as its sum of exponentials.
 
-    Tensors: `Partial [T, H, splits, size]` and `Lse [T, H, splits]` float32, the latter to base 2,
-    `Out [T, H, size]`; contiguous, none empty.
+    Tensors: `Partial [T * H * splits * size]` and `Lse [T * H * splits]` float32, the latter to
+    base 2, `Out [T, H, size]`; contiguous, none empty.
 
     Args:
         heads: query heads, H.
@@ -380,18 +422,17 @@ def build_merge(heads: int, size: int, dtype: str, *, rows: int) -> Program:
         rows: parts that a thread reads at once, a power of two up to 32.
     """
     count = max(1, size // WARPGROUP)  # channels of a thread
-    tokens, splits = T.dynamic("tokens"), T.dynamic("splits")
+    tokens, area, height = T.dynamic("tokens"), T.dynamic("area"), T.dynamic("height")
 
     @T.prim_func
     def merge(
-        Partial: T.Tensor((tokens, heads, splits, size), "float32"),
-        Lse: T.Tensor((tokens, heads, splits), "float32"),
+        Partial: T.Tensor((area,), "float32"),
+        Lse: T.Tensor((height,), "float32"),
         Out: T.Tensor((tokens, heads, size), dtype),
+        splits: T.int32,
     ):
         with T.Kernel(tokens * heads, threads=size // count) as block:
             thread = T.get_thread_binding()
-            token = block // heads
-            head = block % heads
             parts = T.alloc_local((rows, count), "float32")
             result = T.alloc_local((count,), "float32")
             weight = T.alloc_var("float32", init=0.0)
@@ -403,7 +444,7 @@ def build_merge(heads: int, size: int, dtype: str, *, rows: int) -> Program:
             for c in T.serial(T.ceildiv(splits, WARP)):  # a weight for each thread of a warp
                 weight = T.if_then_else(
                     c * WARP + thread % WARP < splits,
-                    Lse[token, head, T.min(c * WARP + thread % WARP, splits - 1)],
+                    Lse[block * splits + T.min(c * WARP + thread % WARP, splits - 1)],
                     FLOOR,
                 )
                 next_largest = T.max(largest, T.warp_reduce_max(weight))
@@ -419,16 +460,18 @@ def build_merge(heads: int, size: int, dtype: str, *, rows: int) -> Program:
                             parts[i, v] = T.if_then_else(
                                 c * WARP + g * rows + i < splits,
                                 Partial[
-                                    token, head, T.min(c * WARP + g * rows + i, splits - 1),
-                                    thread * count + v,
+                                    (block * splits + T.min(c * WARP + g * rows + i, splits - 1))
+                                    * size
+                                    + thread * count
+                                    + v
                                 ],
                                 0,
-                            )  # fmt: skip
+                            )
                     for i in T.unroll(rows):
                         for v in T.unroll(count):
                             result[v] = result[v] + parts[i, v] * T.shfl_sync(weight, g * rows + i)
             total = 1.0 / total
             for v in T.vectorized(count):
-                Out[token, head, thread * count + v] = result[v] * total
+                Out[block // heads, block % heads, thread * count + v] = result[v] * total
 
     return Program(merge, _SETTINGS)

@@ -1,0 +1,52 @@
+"""Angles of rotary position embeddings, exact at every position.
+
+A turn is 2 ** 64 units: what a pair of channels turns at a position is a product of integers, out
+of which whole turns overflow.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+from dataclasses import dataclass
+from math import pi
+
+import tilelang.language as T
+
+_TURN = 1 << 64
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """What is turned.
+
+    Args:
+        width: leading channels of a head, which are turned in halves; even.
+        last_position: the position as which later ones turn.
+    """
+
+    width: int
+    last_position: int
+
+
+def angles(rotation: Rotation | None):
+    """Makes the macro that tabulates cosines and sines of a position's angles."""
+
+    @T.macro
+    def tabulate(Turns, cos, sin, position):
+        for i in T.Parallel(rotation.width // 2):
+            units = T.cast(T.min(position, rotation.last_position), "uint64") * T.reinterpret(
+                Turns[i], "uint64"
+            )
+            # The upper half, signed: between half a turn back and half a turn forward.
+            upper = T.cast(T.shift_right(units, T.uint64(32)), "uint32")
+            angle = T.cast(T.reinterpret(upper, "int32"), "float32") * (2 * pi / 2**32)
+            cos[i] = T.cos(angle)
+            sin[i] = T.sin(angle)
+
+    return tabulate
+
+
+def turns(width: int, base: float) -> list[int]:
+    """What each pair of channels turns at position 1, as signed units."""
+    exact = [base ** (-2 * i / width) / (2 * pi) for i in range(width // 2)]
+    units = [int(turn % 1.0 * _TURN) for turn in exact]
+    return [unit - _TURN if unit >= _TURN // 2 else unit for unit in units]

@@ -2,7 +2,7 @@
 #   PYTHON   the interpreter from which the environment is made, 3.10 or later
 #   TORCH    what to install as PyTorch, before anything else: a requirement, with pip's options
 #   RESULTS  the folder that receives what `bench` measures
-#   ARGS     further arguments of `demo`, `test`, `test-gpu`, `mutants` and `bench`
+#   ARGS     further arguments of `demo`, `llama`, `test`, `test-gpu`, `mutants` and `bench`
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
@@ -16,13 +16,16 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help format lint type arch test test-gpu mutants messages examples golden demo bench bench-host docs check clean
+.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden demo bench bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.demo ## Make .venv, install, embed sentences with a real model
 	$(BIN)/tileops demo $(ARGS)
+
+llama: .venv/.demo ## Make .venv, install, run a decoder with random weights beside the same by torch
+	$(BIN)/python examples/llama.py --check $(ARGS)
 
 test: .venv/.dev ## Make .venv, install the test dependencies, run all tests that need no GPU
 	$(PYTEST) -m "not gpu" -n auto --maxprocesses 8 --dist worksteal $(ARGS)

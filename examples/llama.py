@@ -1,0 +1,563 @@
+"""A decoder in the shape of Llama 3, made of TileOPs ops, with a paged cache.
+
+    python examples/llama.py                              # a small one with random weights
+    python examples/llama.py --size 8b --device cuda --graph --steps 64
+    python examples/llama.py --checkpoint FOLDER --prompt 128000,9906 --top-k 50 --top-p 0.9
+
+Random weights, or those of a local checkpoint: a folder with `config.json` and `*.safetensors`
+under the names that Llama's checkpoints have. Prompts are token numbers, one `--prompt` for each
+request; tokenizers are not this program's matter. Keys and values lie in pages that requests own
+through a table, so requests of any lengths run together, packed without padding.
+
+All arithmetic is done by ops. Picking rows of a table by number, keeping account of lengths, and
+joining weights once, when they are loaded, is left to torch. The model is compiled as one graph
+(`torch.compile`, `fullgraph=True`) unless `--eager` is given, and with `--graph` a step, sampling
+included, is captured once as a CUDA graph and then replayed.
+
+`llama_torch.py` is the same model by torch alone; `--check` compares the logits of every step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+from tileops.attention import GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp
+from tileops.elementwise import DivFwdOp, SiluAndMulFwdOp
+from tileops.gemm import GemmFwdOp
+from tileops.norm import FusedAddRMSNormFwdOp, RMSNormFwdOp
+from tileops.reduction import ArgmaxFwdOp, SoftmaxFwdOp
+from tileops.sampling import SamplingFromProbsFwdOp, TopKTopPMaskFwdOp
+from torch import Tensor, nn
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+LIMITS = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
+"""How far logits may be from float32's, by the norm of the difference over the norm."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """The extents of a decoder; the names are those of the field.
+
+    Args:
+        vocabulary: tokens.
+        hidden: channels of the residual stream.
+        layers: blocks of attention and feed-forward.
+        heads: query heads.
+        kv_heads: key and value heads.
+        head_dim: channels of a head.
+        inner: channels inside the feed-forward.
+        max_position: positions that a request may reach.
+        rope_base: base of the rotary frequencies.
+        eps: of the norms.
+    """
+
+    vocabulary: int = 512
+    hidden: int = 128
+    layers: int = 2
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 32
+    inner: int = 256
+    max_position: int = 512
+    rope_base: float = 500000.0
+    eps: float = 1e-5
+
+
+SIZES = {
+    "small": Config(),
+    "1b": Config(128256, 2048, 16, 32, 8, 64, 8192, 8192),
+    "8b": Config(128256, 4096, 32, 32, 8, 128, 14336, 8192),
+    "70b": Config(128256, 8192, 80, 64, 8, 128, 28672, 8192),
+}
+
+
+def shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The tensors of a checkpoint by their names."""
+    hidden, inner = config.hidden, config.inner
+    q, kv = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    found: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (config.vocabulary, hidden),
+        "model.norm.weight": (hidden,),
+        "lm_head.weight": (config.vocabulary, hidden),
+    }
+    for number in range(config.layers):
+        layer = f"model.layers.{number}"
+        found |= {
+            f"{layer}.input_layernorm.weight": (hidden,),
+            f"{layer}.self_attn.q_proj.weight": (q, hidden),
+            f"{layer}.self_attn.k_proj.weight": (kv, hidden),
+            f"{layer}.self_attn.v_proj.weight": (kv, hidden),
+            f"{layer}.self_attn.o_proj.weight": (hidden, q),
+            f"{layer}.post_attention_layernorm.weight": (hidden,),
+            f"{layer}.mlp.gate_proj.weight": (inner, hidden),
+            f"{layer}.mlp.up_proj.weight": (inner, hidden),
+            f"{layer}.mlp.down_proj.weight": (hidden, inner),
+        }
+    return found
+
+
+def random_weights(
+    config: Config, dtype: torch.dtype, device: str, seed: int = 0
+) -> dict[str, Tensor]:
+    """Weights that keep activations of order one."""
+    generator = torch.Generator(device).manual_seed(seed)
+    weights = {}
+    for name, shape in shapes(config).items():
+        drawn = torch.randn(shape, generator=generator, device=device, dtype=dtype)
+        is_norm = len(shape) == 1
+        weights[name] = 1 + 0.1 * drawn if is_norm else drawn.mul_(shape[-1] ** -0.5)
+    return weights
+
+
+def load_checkpoint(
+    folder: Path, dtype: torch.dtype, device: str
+) -> tuple[Config, dict[str, Tensor]]:
+    """Configuration and weights of a local checkpoint.
+
+    Raises:
+        SystemExit: the folder holds another architecture, or lacks tensors.
+    """
+    from safetensors.torch import load_file
+
+    data: Mapping[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if data.get("model_type", "llama") != "llama":
+        raise SystemExit(f"{folder}: a checkpoint of {data['model_type']}, not of llama")
+    if data.get("rope_scaling"):
+        raise SystemExit(f"{folder}: positions are scaled, which Llama 3 does not do")
+    config = Config(
+        data["vocab_size"], data["hidden_size"], data["num_hidden_layers"],
+        data["num_attention_heads"], data["num_key_value_heads"],
+        data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"],
+        data["intermediate_size"], data["max_position_embeddings"],
+        data.get("rope_theta", 10000.0), data["rms_norm_eps"],
+    )  # fmt: skip
+    weights: dict[str, Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        weights |= {name: part.to(device, dtype) for name, part in load_file(file).items()}
+    if data.get("tie_word_embeddings") and "lm_head.weight" not in weights:
+        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+    for name, shape in shapes(config).items():
+        if name not in weights:
+            raise SystemExit(f"{folder}: there is no tensor {name}")
+        if weights[name].shape != shape:
+            found = list(weights[name].shape)
+            raise SystemExit(f"{folder}: {name} has shape {found}, not {list(shape)}")
+    return config, weights
+
+
+class Cache:
+    """Keys and values of requests in pages, and which pages are whose.
+
+    Attributes:
+        keys: of each layer `[pages * page, kv_heads, head_dim]`.
+        values: likewise.
+        table: `[requests, entries]` int32, the pages of each request.
+        lengths: `[requests]` int32, rows that each request holds.
+    """
+
+    def __init__(
+        self, config: Config, requests: int, rows: int, dtype: torch.dtype, device: str, page: int
+    ) -> None:
+        entries = -(-rows // page)
+        shape = (requests * entries * page, config.kv_heads, config.head_dim)
+        self.keys, self.values = (
+            [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.layers)]
+            for _ in "kv"
+        )
+        # Pages are handed out across requests, as they would be on demand.
+        pages = torch.arange(requests * entries, dtype=torch.int32, device=device)
+        self.table = pages.view(entries, requests).T.contiguous()
+        self.lengths = torch.zeros(requests, dtype=torch.int32, device=device)
+        self.page = page
+
+
+@dataclass(frozen=True)
+class Ops:
+    """The ops of a model. They hold no weights, so one instance of each serves all layers."""
+
+    gemm: GemmFwdOp
+    norm: RMSNormFwdOp
+    add_norm: FusedAddRMSNormFwdOp
+    gate: SiluAndMulFwdOp
+    prefill: GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp
+    decode: GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp
+
+    @classmethod
+    def of(cls, config: Config, page: int, longest: int) -> Ops:
+        """The ops for prompts of up to `longest` tokens and pages of `page` rows."""
+
+        def attention(tokens: int) -> GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp:
+            return GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(
+                page_size=page,
+                max_seqlen_q=tokens,
+                fuse_rope=True,
+                rope_base=config.rope_base,
+                max_position=config.max_position,
+            )
+
+        return cls(
+            GemmFwdOp(),
+            RMSNormFwdOp([config.hidden], eps=config.eps),
+            FusedAddRMSNormFwdOp(eps=config.eps),
+            SiluAndMulFwdOp(),
+            attention(longest),
+            attention(1),
+        )
+
+
+class Layer(nn.Module):
+    """Attention over pages, then a gated feed-forward."""
+
+    def __init__(self, config: Config, weights: Mapping[str, Tensor], number: int) -> None:
+        super().__init__()
+        name = f"model.layers.{number}"
+
+        def joined(*parts: str) -> Tensor:
+            found = [weights[f"{name}.{part}_proj.weight"] for part in parts]
+            return found[0] if len(found) == 1 else torch.cat(found)
+
+        self.config = config
+        self.register_buffer("qkv", joined("self_attn.q", "self_attn.k", "self_attn.v"))
+        self.register_buffer("out", joined("self_attn.o"))
+        self.register_buffer("gate_up", joined("mlp.gate", "mlp.up"))
+        self.register_buffer("down", joined("mlp.down"))
+        self.register_buffer("norm", weights[f"{name}.post_attention_layernorm.weight"])
+
+    def forward(
+        self,
+        x: Tensor,
+        residual: Tensor,
+        ops: Ops,
+        attend: Callable[..., Tensor],
+        pages: tuple[Tensor, Tensor],
+        place: tuple[Tensor, ...],
+    ) -> tuple[Tensor, Tensor]:
+        """What is to be added to the residual stream next, and the stream."""
+        heads, kv_heads = self.config.heads, self.config.kv_heads
+        rows = ops.gemm(x, self.qkv).view(x.shape[0], -1, self.config.head_dim)
+        q, k, v = rows.split([heads, kv_heads, kv_heads], dim=1)
+        mixed = attend(q, k, v, *pages, *place).flatten(1)
+        x, residual = ops.add_norm(ops.gemm(mixed, self.out), residual, self.norm)
+        return ops.gemm(ops.gate(ops.gemm(x, self.gate_up)), self.down), residual
+
+
+class Llama(nn.Module):
+    """The decoder: packed tokens in, logits of the last token of each request out.
+
+    Args:
+        config: the extents.
+        weights: the tensors of a checkpoint.
+        page: rows of a page of the cache.
+        longest: tokens of the longest prompt.
+    """
+
+    def __init__(
+        self, config: Config, weights: Mapping[str, Tensor], *, page: int, longest: int
+    ) -> None:
+        super().__init__()
+        self.config, self.ops = config, Ops.of(config, page, longest)
+        self.layers = nn.ModuleList(Layer(config, weights, n) for n in range(config.layers))
+        names = [f"model.layers.{n}.input_layernorm.weight" for n in range(config.layers)]
+        for number, name in enumerate([*names, "model.norm.weight"]):
+            self.register_buffer(f"norm{number}", weights[name])
+        self.register_buffer("embedding", weights["model.embed_tokens.weight"])
+        self.register_buffer("head", weights["lm_head.weight"])
+        one = torch.ones(1, device=self.head.device)
+        self.register_buffer("scale", one)  # pages hold plain numbers
+
+    def forward(
+        self,
+        tokens: Tensor,
+        starts: Tensor,
+        lengths: Tensor,
+        table: Tensor,
+        keys: Sequence[Tensor],
+        values: Sequence[Tensor],
+        *,
+        one_token: bool,
+    ) -> Tensor:
+        """Logits `[requests, vocabulary]`; keys and values of the tokens go into the pages.
+
+        Args:
+            tokens: `[T]`, of all requests one after another.
+            starts: `[requests + 1]` int32, where the tokens of each request begin.
+            lengths: `[requests]` int32, rows that the pages hold already.
+            table: `[requests, entries]` int32, the pages of each request.
+            keys: of each layer, its pages.
+            values: likewise.
+            one_token: whether each request has one token at most.
+        """
+        ops = self.ops
+        attend = ops.decode if one_token else ops.prefill
+        place = (self.scale, self.scale, starts, lengths, table)
+        residual = self.embedding[tokens]
+        x = ops.norm(residual, self.norm0)
+        for number, layer in enumerate(self.layers):
+            pages = keys[number], values[number]
+            x, residual = layer(x, residual, ops, attend, pages, place)
+            x, residual = ops.add_norm(x, residual, getattr(self, f"norm{number + 1}"))
+        if not one_token:
+            x = x[starts[1:] - 1]
+        return ops.gemm(x, self.head)
+
+
+class Sampler:
+    """The next token of each request: the likeliest, or one drawn among the likely ones.
+
+    Args:
+        requests: how many.
+        device: where the logits are.
+        top_k: tokens to choose from; 0 takes the likeliest.
+        top_p: probability that they have together.
+        temperature: by which logits are divided.
+        seed: of the draws.
+    """
+
+    def __init__(
+        self,
+        requests: int,
+        device: str,
+        *,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        temperature: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        self.is_greedy = top_k == 0
+        self.argmax = ArgmaxFwdOp(dim=-1)
+        self.divide, self.mask = DivFwdOp(), TopKTopPMaskFwdOp()
+        self.softmax, self.draw = SoftmaxFwdOp(dim=-1), SamplingFromProbsFwdOp()
+        self.k = torch.full((requests,), top_k, dtype=torch.int32, device=device)
+        self.p = torch.full((requests,), top_p, device=device)
+        self.temperature = torch.tensor([temperature], device=device)
+        self.seed = torch.tensor([seed], device=device)
+        self.offset = torch.tensor([0], device=device)
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Tokens `[requests]`; every call draws anew."""
+        if self.is_greedy:
+            return self.argmax(logits)
+        kept = self.mask(self.divide(logits.float(), self.temperature), self.k, self.p)
+        drawn = self.draw(self.softmax(kept), self.seed, self.offset)
+        self.offset += 4 * drawn.numel()
+        return drawn.long()
+
+
+class Session:
+    """Requests that are answered together.
+
+    Args:
+        model: the decoder.
+        cache: pages, one table row for each request.
+        sampler: chooses tokens.
+        forward: the decoder, or what `torch.compile` made of it.
+    """
+
+    def __init__(
+        self,
+        model: Llama,
+        cache: Cache,
+        sampler: Sampler,
+        forward: Callable[..., Tensor] | None = None,
+    ) -> None:
+        self.cache, self.sampler = cache, sampler
+        self.forward = model if forward is None else forward
+        requests = cache.lengths.numel()
+        self.each = torch.arange(requests + 1, dtype=torch.int32, device=cache.lengths.device)
+        self.tokens = torch.zeros(requests, dtype=torch.int64, device=cache.lengths.device)
+        self.logits: Tensor | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def _run(self, tokens: Tensor, starts: Tensor, *, one_token: bool) -> None:
+        """Advance, and choose the next tokens."""
+        cache = self.cache
+        place = (starts, cache.lengths, cache.table, cache.keys, cache.values)
+        self.logits = self.forward(tokens, *place, one_token=one_token)
+        self.tokens.copy_(self.sampler(self.logits))
+        cache.lengths += starts.diff()
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+        """Read a prompt for each request; returns the first token of each answer."""
+        device = self.tokens.device
+        starts = torch.tensor([0, *accumulate(map(len, prompts))], dtype=torch.int32, device=device)
+        packed = torch.tensor([token for prompt in prompts for token in prompt], device=device)
+        self._run(packed, starts, one_token=False)
+        return self.tokens.clone()
+
+    def step(self) -> Tensor:
+        """Read the last tokens; returns the next ones."""
+        if self._graph is None:
+            self._run(self.tokens, self.each, one_token=True)
+        else:
+            self._graph.replay()
+        return self.tokens.clone()
+
+    def capture(self) -> None:
+        """Make later steps replays of one CUDA graph. Leaves the state as it is."""
+        state = (self.tokens, self.cache.lengths, self.sampler.offset)
+        kept = [part.clone() for part in state]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.step()  # builds what a capture may not
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._run(self.tokens, self.each, one_token=True)
+        self._graph = graph
+        for part, old in zip(state, kept, strict=True):
+            part.copy_(old)
+
+
+def generate(session: Session, prompts: Sequence[Sequence[int]], steps: int) -> list[list[int]]:
+    """The answer to each prompt, `steps` tokens long."""
+    tokens = [session.prefill(prompts)]
+    tokens += [session.step() for _ in range(steps - 1)]
+    return torch.stack(tokens, 1).tolist()
+
+
+def compiled(model: Llama, backend: str = "inductor") -> Callable[..., Tensor]:
+    """The model as one graph, for prompts and for steps."""
+    return torch.compile(model, fullgraph=True, dynamic=False, backend=backend)
+
+
+def largest_difference(
+    session: Session, prompts: Sequence[Sequence[int]], steps: int, plain: Callable[..., Tensor]
+) -> tuple[float, list[list[int]]]:
+    """How far logits are from those of `plain` at any step, relative to their size; the answers."""
+    texts = [list(prompt) for prompt in prompts]
+    worst = 0.0
+    for step in range(steps):
+        tokens = session.step() if step else session.prefill(prompts)
+        assert session.logits is not None
+        exact = torch.stack([plain(torch.tensor(text)).float() for text in texts])
+        found = session.logits.float().to(exact.device)
+        worst = max(worst, ((found - exact).norm() / exact.norm()).item())
+        for text, token in zip(texts, tokens.tolist(), strict=True):
+            text.append(token)
+    return worst, [text[len(prompt) :] for text, prompt in zip(texts, prompts, strict=True)]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--size", choices=SIZES, default="small", help="of a random model")
+    made.add_argument("--layers", type=int, help="other than the size's")
+    made.add_argument("--checkpoint", type=Path, help="a folder with a real model")
+    made.add_argument("--device", default="cpu", help="cpu or cuda")
+    made.add_argument("--dtype", choices=DTYPES, help="float32 on the CPU, else bfloat16")
+    made.add_argument("--prompt", action="append", help="tokens such as 1,2,3; may be repeated")
+    made.add_argument("--steps", type=int, default=8, help="tokens of an answer")
+    made.add_argument("--page", type=int, default=64, help="rows of a page")
+    made.add_argument("--top-k", type=int, default=0, help="0 takes the likeliest token")
+    made.add_argument("--top-p", type=float, default=1.0)
+    made.add_argument("--temperature", type=float, default=1.0)
+    made.add_argument("--seed", type=int, default=0, help="of weights and draws")
+    made.add_argument("--eager", action="store_true", help="do not compile")
+    made.add_argument("--backend", default="inductor", help="of torch.compile")
+    made.add_argument("--graph", action="store_true", help="capture a step (cuda)")
+    made.add_argument("--check", action="store_true", help="compare with the model by torch")
+    return made
+
+
+def prompts_of(texts: Sequence[str], config: Config, steps: int) -> list[list[int]]:
+    """Token numbers of prompts.
+
+    Raises:
+        ValueError: a text is no list of tokens, or leaves no room for the answer.
+    """
+    try:
+        prompts = [[int(token) for token in text.split(",")] for text in texts]
+    except ValueError:
+        raise ValueError(f"--prompt takes token numbers such as 1,2,3, not {texts}") from None
+    if not all(0 <= token < config.vocabulary for prompt in prompts for token in prompt):
+        raise ValueError(f"--prompt: this model's tokens are 0 to {config.vocabulary - 1}")
+    longest = steps + max(map(len, prompts))
+    if longest > config.max_position:
+        raise ValueError(
+            f"prompt and answer have {longest} tokens of at most {config.max_position}"
+        )
+    return prompts
+
+
+def session_of(
+    chosen: argparse.Namespace,
+    config: Config,
+    weights: Mapping[str, Tensor],
+    prompts: Sequence[Sequence[int]],
+) -> Session:
+    """A session for the prompts as the command line wants it."""
+    dtype, longest = weights["lm_head.weight"].dtype, max(map(len, prompts))
+    model = Llama(config, weights, page=chosen.page, longest=longest)
+    rows = longest + chosen.steps
+    cache = Cache(config, len(prompts), rows, dtype, chosen.device, chosen.page)
+    sampler = Sampler(
+        len(prompts),
+        chosen.device,
+        top_k=chosen.top_k,
+        top_p=chosen.top_p,
+        temperature=chosen.temperature,
+        seed=chosen.seed,
+    )
+    session = Session(
+        model, cache, sampler, None if chosen.eager else compiled(model, chosen.backend)
+    )
+    if chosen.graph:
+        session.capture()
+    return session
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer the prompts; returns 1 where a check fails."""
+    made = parser()
+    chosen = made.parse_args(arguments)
+    if chosen.graph and not chosen.device.startswith("cuda"):
+        made.error("--graph captures on a CUDA device: give --device cuda")
+    if chosen.steps < 1 or chosen.page < 1 or chosen.top_k < 0:
+        made.error("--steps and --page are positive, --top-k is not negative")
+    dtype = DTYPES[chosen.dtype or ("float32" if chosen.device == "cpu" else "bfloat16")]
+    if chosen.checkpoint:
+        config, weights = load_checkpoint(chosen.checkpoint, dtype, chosen.device)
+    else:
+        config = SIZES[chosen.size]
+        config = replace(config, layers=chosen.layers or config.layers)
+        weights = random_weights(config, dtype, chosen.device, chosen.seed)
+    try:
+        prompts = prompts_of(chosen.prompt or ["1,2,3,4,5", "7", "11,12,13"], config, chosen.steps)
+    except ValueError as error:
+        made.error(str(error))
+    begin = time.perf_counter()
+    session = session_of(chosen, config, weights, prompts)
+    worst = 0.0
+    if chosen.check:
+        from llama_torch import TorchLlama
+
+        plain = TorchLlama(config, {name: part.float() for name, part in weights.items()})
+        worst, answers = largest_difference(session, prompts, chosen.steps, plain.logits)
+    else:
+        answers = generate(session, prompts, chosen.steps)
+    seconds = time.perf_counter() - begin
+    for prompt, answer in zip(prompts, answers, strict=True):
+        print(f"{','.join(map(str, prompt))} -> {','.join(map(str, answer))}")
+    print(f"{len(prompts)} x {chosen.steps} tokens in {seconds:.2f} s, building included")
+    limit = LIMITS[dtype]
+    if chosen.check:
+        verdict = "agree" if worst <= limit else "DISAGREE"
+        print(f"logits {verdict} with torch's: largest difference {worst:.1e}, limit {limit:.0e}")
+    return int(worst > limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

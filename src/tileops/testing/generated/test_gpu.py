@@ -1,4 +1,4 @@
-"""Drawn calls on a CUDA device: values, and no wait of the host for the device."""
+"""Drawn calls on a CUDA device: values, gradients, and no wait of the host for the device."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import torch
 from torch import Tensor
 
 from tileops import Op
-from tileops.testing.calling import assert_close, class_of, expected, inputs, parameters, placed
+from tileops.testing.calling import (
+    assert_close,
+    class_of,
+    expected,
+    inputs,
+    parameters,
+    placed,
+    reference,
+)
 from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.generated.test_gradients import assert_gradients, differentiable, gradients
 
 pytestmark = pytest.mark.gpu
 
@@ -44,6 +53,13 @@ def test_values_on_the_gpu_equal_the_reference(op: str) -> None:
         wanted = expected(call, inputs(call))
         returned = on_cpu(instance(**given))
         assert_close(call, {name: t.cpu() for name, t in given.items()}, returned, wanted)
+
+
+def test_gradients_on_the_gpu_agree_with_those_of_the_reference(op: str) -> None:
+    for call in differentiable(op):
+        instance, _ = on_gpu(call)
+        wanted = gradients(call, reference(call), torch.float64)
+        assert_gradients(call, gradients(call, instance, device="cuda"), wanted)
 
 
 def test_a_warm_call_does_not_wait_for_the_gpu(op: str) -> None:

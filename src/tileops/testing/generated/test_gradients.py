@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from tileops._core.signature.discriminants import OUT
-from tileops.testing.calling import TOLERANCE, construct, inputs, reference, results, spec_of
+from tileops.testing.calling import (
+    TOLERANCE,
+    construct,
+    inputs,
+    placed,
+    reference,
+    results,
+    spec_of,
+)
 from tileops.testing.drawing import DrawnCall, drawn
 
 Gradients = tuple[Tensor | None, ...]
@@ -35,7 +43,10 @@ def leaves(call: DrawnCall) -> dict[str, Tensor]:
 
 
 def gradients(
-    call: DrawnCall, function: Callable[..., Any], dtype: torch.dtype | None = None
+    call: DrawnCall,
+    function: Callable[..., Any],
+    dtype: torch.dtype | None = None,
+    device: str = "cpu",
 ) -> Gradients:
     """The gradients of a weighted sum of all floating-point results.
 
@@ -43,16 +54,19 @@ def gradients(
         call: the call.
         function: takes the inputs by name.
         dtype: of the leaves, None for the dtype that was drawn.
+        device: where it runs; gradients are given on the CPU.
     """
-    given = {name: tensor.to(dtype or tensor.dtype) for name, tensor in leaves(call).items()}
-    for tensor in given.values():
+    given = placed(call, device)
+    chosen = {name: given[name].to(dtype or leaf.dtype) for name, leaf in leaves(call).items()}
+    for tensor in chosen.values():
         tensor.requires_grad_()
-    loss = torch.zeros((), dtype=torch.float64)
-    for place, result in enumerate(results(call.op, function(**{**inputs(call), **given}))):
+    loss = torch.zeros((), dtype=torch.float64, device=device)
+    for place, result in enumerate(results(call.op, function(**{**given, **chosen}))):
         if result is not None and result.is_floating_point():
             weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(place))
-            loss = loss + (result.double() * weights).sum()
-    return torch.autograd.grad(loss, list(given.values()), allow_unused=True)
+            loss = loss + (result.double() * weights.to(device)).sum()
+    found: Gradients = torch.autograd.grad(loss, list(chosen.values()), allow_unused=True)
+    return tuple(None if gradient is None else gradient.cpu() for gradient in found)
 
 
 def assert_gradients(call: DrawnCall, found: Gradients, wanted: Gradients) -> None:

@@ -50,8 +50,9 @@ lint: .venv/.dev ## Report what ruff and the file rules object to; rewrites noth
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_files.py
 
-type: .venv/.dev ## Type-check the package
+type: .venv/.dev ## Type-check the package, and what `tileops new` writes
 	$(BIN)/mypy
+	$(BIN)/python scripts/check_templates.py
 
 arch: .venv/.dev ## Check the import contracts, sizes, names and the diagram
 	$(BIN)/lint-imports

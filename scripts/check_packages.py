@@ -1,9 +1,9 @@
 """Packages that extend TileOPs, as a stranger meets them: `make examples` runs this.
 
 In a fresh environment with the built wheel of TileOPs, each package of `examples/` and one of
-every kind that `tileops new` writes is installed alone; its tests run, and those that TileOPs
-generates for the ops that it brings or serves. At the end all are installed together, and `tileops
-doctor` looks at them.
+every kind that `tileops new` writes is installed alone; its tests run, those that TileOPs generates
+for the ops that it brings or serves, and the commands that its README tells. At the end all are
+installed together, and `tileops doctor` looks at them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,17 @@ def check(environment: Environment, package: Package) -> None:
     environment.pytest(package.folder)
     settings = {package.switch: "1"} if package.switch else {}
     environment.pytest(package.folder, "--tileops-ops", *package.tested, **settings)
+    for command in told(package.folder / "README.md"):
+        environment.tileops(*command)
     environment.pip("uninstall", "-y", package.folder.name)
+
+
+def told(readme: Path) -> Iterator[list[str]]:
+    """The arguments of each `tileops` command that a README tells to run."""
+    blocks = readme.read_text(encoding="utf-8").split("```sh\n")[1:]
+    for line in (line for block in blocks for line in block.partition("```")[0].splitlines()):
+        if line.startswith("tileops "):
+            yield shlex.split(line)[1:]
 
 
 def main() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tileops.cli.new import _LAYERS, rendered
+from tileops.cli.new import KINDS, rendered
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("kind", _LAYERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_package_is_written_and_told(tileops: Run, tmp_path: Path, kind: str) -> None:
     outcome = tileops("new", kind, "acme-wide-norms", "--into", str(tmp_path))
     assert outcome.code == 0, outcome.err
@@ -37,7 +37,7 @@ def test_the_answer_is_data(tileops: Run, tmp_path: Path) -> None:
     assert "src/acme/kernels.py" in data["files"]
 
 
-@pytest.mark.parametrize("kind", _LAYERS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["q", "acme-b2-norms", "a-long-name-of-several-words"])
 def test_placeholders_are_filled_and_the_sources_are_in_form(
     kind: str, name: str, tmp_path: Path

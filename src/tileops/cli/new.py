@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "new"
 SUMMARY = "write a package that extends TileOPs"
 
-_LAYERS = {
+KINDS = {
     "backend": ("plugin", "backend"),
     "kernel": ("plugin", "kernel"),
     "op": ("specs", "op"),
@@ -51,7 +51,7 @@ _SUFFIX = ".tmpl"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("kind", choices=tuple(_LAYERS), metavar="KIND", help=", ".join(_LAYERS))
+    parser.add_argument("kind", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("name", metavar="NAME", help="name of the package, as acme-norms")
     parser.add_argument(
         "--into", type=Path, default=Path(), metavar="DIR", help="the folder to write it into"
@@ -92,7 +92,7 @@ def rendered(kind: str, name: str) -> dict[str, str]:
     values = _values(kind, name)
     return {
         path.replace("PACKAGE", values["package"]): Template(text).substitute(values)
-        for layer in _LAYERS[kind]
+        for layer in KINDS[kind]
         for path, text in _templates(files("tileops.cli") / "templates" / layer)
     }
 

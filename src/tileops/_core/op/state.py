@@ -53,8 +53,11 @@ class OpState(ABC):
     # What an op class declares.
     kernel_types: ClassVar[Mapping[str, type[Kernel]]] = MappingProxyType({})
     """Implementations by key."""
-    interfaces: ClassVar[Mapping[str, type[KernelInterface]]] = MappingProxyType({})
-    """The places where the op calls a kernel, by name."""
+    interfaces: ClassVar[Mapping[str, type[Any]]] = MappingProxyType({})
+    """The places where the op calls a kernel: `KernelInterface` classes by name.
+
+    They are abstract, which a type of classes does not admit.
+    """
     delegate_types: ClassVar[Mapping[str, type[Op]]] = MappingProxyType({})
     """The class of sub-op that each stage may hold; the order is the stage order."""
     injected_parameters: ClassVar[tuple[str, ...]] = ()

@@ -19,7 +19,6 @@ import torch
 
 from tileops._core.boundary.boundary import CallEntry
 from tileops._core.boundary.parameters import CallParameter
-from tileops._core.dispatch.interface import KernelInterface
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.table import EMPTY_TABLE
 

@@ -15,6 +15,7 @@ import pytest
 import tileops as package_of_tileops
 from tileops import backend
 from tileops._core.spec.model import Finding, Location
+from tileops.bench import ceilings
 from tileops.cli import demo as demo_command
 from tileops.cli import validate as validate_command
 from tileops.demo import BUILT_IN_SENTENCES, DemoReport, run_demo
@@ -116,6 +117,25 @@ def test_doctor_reports_a_healthy_installation(tileops: Run) -> None:
     assert outcome.code == 0
     assert outcome.out.endswith("healthy\n")
     assert f"ops: {data['ops']['implemented']} implemented" in outcome.out
+
+
+def test_doctor_measures_a_device(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(ceilings, "COPIED", {"cpu": 1 << 20})
+    monkeypatch.setattr(ceilings, "EDGE", {"cpu": 64})
+    data = tileops("doctor", "--measure", "--json").data
+    assert Path(data["file"]).is_relative_to(tmp_path)
+    assert data["rates"]["memory"] > 0
+    outcome = tileops("doctor", "--measure")
+    assert outcome.out.startswith("unit ")
+    assert outcome.out.endswith(f"kept in {data['file']}\n")
+    (record,) = tileops("run", "AddFwdOp", "--row", "minilm-l6-residual-float32", "--json").data
+    assert record["reading"]["limit"] == "memory"
+    refused = tileops("doctor", "--measure", "--device", "meta")
+    assert refused.code == 2
+    assert "device meta cannot be measured: it is neither a CPU nor a GPU" in refused.err
 
 
 def test_doctor_fails_on_a_backend_that_does_not_load(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ def test_a_row_shows_its_record(tileops: Run) -> None:
     assert " us (" in lines[5]
 
 
-def test_the_answer_is_data(tileops: Run) -> None:
+def test_the_answer_is_data(tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
     found = tileops(*DECODE, "--json").data
     assert [record["case"].rpartition("-")[2] for record in found] == ["float16", "bfloat16"]
     for record in found:

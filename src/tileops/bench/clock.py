@@ -35,10 +35,10 @@ class Timing:
     calls: int
 
 
-def timing(samples: Sequence[float]) -> Timing:
+def timing(found: Sequence[float]) -> Timing:
     """Samples, at least two, as a median with its spread."""
-    low, _, high = quantiles(samples, n=4, method="inclusive")
-    return Timing(median(samples), low, high, len(samples))
+    low, _, high = quantiles(found, n=4, method="inclusive")
+    return Timing(median(found), low, high, len(found))
 
 
 def race(launches: Mapping[str, Launch], device: torch.device, seconds: float) -> dict[str, Timing]:
@@ -49,18 +49,28 @@ def race(launches: Mapping[str, Launch], device: torch.device, seconds: float) -
         device: where they run.
         seconds: how long to go on with each; at least `LEAST` calls are made, at most `MOST`.
     """
-    sample = _events if device.type == "cuda" else _host
     counts: dict[str, int] = {}
     for name, launch in launches.items():
         launch(0)
-        first = sample(launch, range(1))[0]
+        first = samples(launch, range(1), device)[0]
         counts[name] = max(LEAST, min(MOST, int(seconds / max(first, 1e-9))))
-    samples: dict[str, list[float]] = {name: [] for name in launches}
+    found: dict[str, list[float]] = {name: [] for name in launches}
     for turn in range(ROUNDS):
         for name, launch in launches.items():
             ends = (counts[name] * part // ROUNDS for part in (turn, turn + 1))
-            samples[name] += sample(launch, range(*ends))
-    return {name: timing(found) for name, found in samples.items()}
+            found[name] += samples(launch, range(*ends), device)
+    return {name: timing(each) for name, each in found.items()}
+
+
+def samples(launch: Launch, turns: Sequence[int], device: torch.device) -> list[float]:
+    """The seconds that the calls of some turns take, one by one.
+
+    Args:
+        launch: makes one call.
+        turns: which calls.
+        device: where they run.
+    """
+    return _events(launch, turns) if device.type == "cuda" else _host(launch, turns)
 
 
 def host_timing(launch: Launch, device: torch.device) -> Timing | None:
@@ -98,12 +108,12 @@ def _graph(launch: Launch, turn: int) -> torch.cuda.CUDAGraph:
 
 
 def _host(launch: Launch, turns: Sequence[int]) -> list[float]:
-    samples = []
+    found = []
     for turn in turns:
         start = time.perf_counter()
         launch(turn)
-        samples.append(time.perf_counter() - start)
-    return samples
+        found.append(time.perf_counter() - start)
+    return found
 
 
 def _events(launch: Launch, turns: Sequence[int]) -> list[float]:

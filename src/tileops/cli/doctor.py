@@ -3,6 +3,9 @@
 Fails when a backend, a pack or a spec file could not be loaded, when what a backend registered is
 for no op, keeps one from being constructed or cannot answer for its calls, and when a device has no
 clear target. A missing GPU or TileLang is no failure: the portable kernels need neither.
+
+--measure measures what a device can do, copies and products in each dtype, and keeps it as the
+profile that `tileops run` and `tileops bench` set times against.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from importlib import metadata
 from typing import Any
 
 from tileops._core.spec import registry
-from tileops.cli.output import add_json_flag, print_json, table
+from tileops.cli.output import UsageFault, add_json_flag, print_json, table
 from tileops.cli.plugin_faults import registration_faults
 from tileops.cli.plugins import plugin_rows
 
@@ -26,6 +29,12 @@ _PACKAGES = ("tileops", "torch", "tilelang", "PyYAML", "safetensors", "tokenizer
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.add_argument(
+        "--measure", action="store_true", help="measure what the device can do, and keep it"
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="the device of --measure: cpu (default) or cuda"
+    )
     add_json_flag(parser)
 
 
@@ -33,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the facts; 1 when something failed to load."""
     from tileops import backend
 
+    if args.measure:
+        return _measure(args)
     versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
     devices = _devices()
     backend.load_failures()  # whoever asks first has the packages loaded
@@ -54,6 +65,25 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(_text(facts))
     return 0 if facts["healthy"] else 1
+
+
+def _measure(args: argparse.Namespace) -> int:
+    """Measure a device, keep its profile, print the rates."""
+    from tileops._core.devices import usable_device
+    from tileops.bench.ceilings import ceilings, write_profile
+
+    device = usable_device(args.device)
+    if device.type not in {"cpu", "cuda"}:
+        raise UsageFault(f"device {device} cannot be measured: it is neither a CPU nor a GPU")
+    rates = ceilings(device)
+    file = write_profile(device, rates)
+    if args.json:
+        print_json({"file": str(file), "rates": rates})
+    else:
+        rows = [(name, f"{rate / 1e9:,.1f}") for name, rate in rates.items()]
+        print(table(("unit", "10^9 a second"), rows, right=frozenset({1})))
+        print(f"kept in {file}")
+    return 0
 
 
 def _version(package: str) -> str | None:

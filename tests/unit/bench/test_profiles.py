@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from tileops.bench.profiles import profile_for, profile_of, profiles
+from tileops.bench import ceilings as bench_ceilings
+from tileops.bench.ceilings import write_profile
+from tileops.bench.profiles import (
+    measured_file,
+    profile_for,
+    profile_named,
+    profile_of,
+    profiles,
+)
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No profile of this machine."""
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
 
 TEXT = b"""
 device: Toy
@@ -51,14 +69,43 @@ def test_more_than_the_theoretical_rate_is_the_fault_of_the_roofline() -> None:
 def test_profiles_that_ship_are_plausible() -> None:
     found = profiles()
     assert "NVIDIA H200" in found
+    assert {"NVIDIA H200", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"} <= found.keys()
     for profile in found.values():
         assert profile.source
         for rate in profile.rates.values():
+            assert rate.theoretical is not None
             assert rate.theoretical > 1e9
-            assert rate.calibration is None or 0.3 < rate.calibration < 1
+            assert rate.effective is None or 0.3 < rate.effective / rate.theoretical < 1
     memory = found["NVIDIA H200"].rates["memory"].effective
     assert memory == pytest.approx(4.28e12, rel=1e-3)
 
 
-def test_a_cpu_has_no_profile() -> None:
+def test_a_device_that_nobody_measured_has_no_profile(own_cache: Path) -> None:
     assert profile_for(torch.device("cpu")) is None
+
+
+def test_what_was_measured_here_comes_first(own_cache: Path) -> None:
+    rates = {"memory": 2.5e9, "cuda_core.fp32": 3.5e9, "tensor_core.bf16": 4.5e9}
+    file = write_profile(torch.device("cpu"), rates)
+    assert file.is_relative_to(own_cache)
+    found = profile_for(torch.device("cpu"))
+    assert found is not None
+    assert {name: rate.effective for name, rate in found.rates.items()} == pytest.approx(rates)
+    assert {rate.theoretical for rate in found.rates.values()} == {None}
+    reading = found.reading(1_000, 2_500_000, "cuda_core.fp32", 0.002)
+    assert reading is not None
+    assert (reading.efficiency, reading.excess) == (pytest.approx(0.5), None)
+    measured_file("NVIDIA H200").write_text(file.read_text())
+    replaced = profile_named("NVIDIA H200")
+    assert replaced is not None
+    assert replaced.rates["memory"].effective == 2.5e9
+
+
+def test_copies_and_products_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_ceilings, "COPIED", {"cpu": 1 << 20})
+    monkeypatch.setattr(bench_ceilings, "EDGE", {"cpu": 64})
+    precision = torch.get_float32_matmul_precision()
+    found = bench_ceilings.ceilings(torch.device("cpu"))
+    assert found.keys() >= {"memory", "tensor_core.bf16", "cuda_core.fp32"}
+    assert min(found.values()) > 1e6
+    assert torch.get_float32_matmul_precision() == precision

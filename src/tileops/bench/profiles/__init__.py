@@ -1,21 +1,26 @@
 """What a device can do, and which fraction of it a call reached.
 
-A profile is a data file beside this module: the device's name as its driver reports it, the source
-of the figures, and for the memory and each compute unit the theoretical rate and which share of it
-was measured. A unit that nobody measured prices nothing: the reading stays blank.
+A profile is a data file: the device's name as its driver reports it, the source of the figures, and
+for the memory and each compute unit the theoretical rate and which share of it was measured, or the
+measured rate alone. A unit that nobody measured prices nothing: the reading stays blank. Profiles
+beside this module ship; what `measured_file` names was measured on this machine and comes first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from tileops._core.dispatch.tuning import cache_folder
 from tileops._core.spec.yaml12 import plain, read_yaml
+from tileops.bench.environment import device_name
 
 MEMORY = "memory"
 
@@ -25,17 +30,12 @@ class Rate:
     """Bytes or operations in a second.
 
     Args:
-        theoretical: by the maker's word.
-        calibration: the share of it that was measured; None where nobody measured.
+        theoretical: by the maker's word; None where that is not known.
+        effective: as measured; None where nobody measured.
     """
 
-    theoretical: float
-    calibration: float | None
-
-    @property
-    def effective(self) -> float | None:
-        """The measured rate."""
-        return None if self.calibration is None else self.theoretical * self.calibration
+    theoretical: float | None
+    effective: float | None
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,12 @@ class Profile:
         return Reading(bounds[limit], limit, bounds[limit] / seconds, excess)
 
     def _excess(self, name: str, amount: int, seconds: float) -> str | None:
-        rate = amount / seconds
-        if not amount or rate <= self.rates[name].theoretical:
+        if not amount:
             return None
-        return f"{name}: {rate:.3g} a second, above {self.rates[name].theoretical:.3g} in theory"
+        rate, most = amount / seconds, self.rates[name].theoretical
+        if most is None or rate <= most:
+            return None
+        return f"{name}: {rate:.3g} a second, above {most:.3g} in theory"
 
 
 @cache
@@ -121,11 +123,30 @@ def profile_of(text: bytes) -> Profile:
 
 
 def _rate(written: Mapping[str, float]) -> Rate:
-    return Rate(written["theoretical"], written.get("calibration"))
+    theoretical, share = written.get("theoretical"), written.get("calibration")
+    if theoretical is None:
+        return Rate(None, written["measured"])
+    return Rate(theoretical, None if share is None else theoretical * share)
+
+
+def measured_file(device: str) -> Path:
+    """Where the profile lies that was measured on this machine.
+
+    Args:
+        device: the device's name.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    return cache_folder() / "profiles" / f"{name}.yaml"
 
 
 def profile_for(device: torch.device) -> Profile | None:
     """The profile of a device, if there is one."""
-    if device.type != "cuda":
-        return None
-    return profiles().get(torch.cuda.get_device_name(device))
+    return profile_named(device_name(device))
+
+
+def profile_named(device: str) -> Profile | None:
+    """The profile of a device of this name: as measured here, else the one that ships."""
+    file = measured_file(device)
+    if file.is_file():
+        return profile_of(file.read_bytes())
+    return profiles().get(device)

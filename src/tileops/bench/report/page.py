@@ -14,7 +14,7 @@ from typing import Any
 
 from tileops.bench.measuring import LEFT_OUT, WRONG
 from tileops.bench.peers import Match
-from tileops.bench.profiles import profiles
+from tileops.bench.profiles import profile_named
 from tileops.bench.report.figures import LEVEL, Figure, Summary, families, figures, summary
 from tileops.bench.report.plots import histogram, roofline
 from tileops.bench.report.text import amount, duration, percent, tag, text, times
@@ -113,11 +113,10 @@ def _bar(share: float) -> str:
 
 def _plots(found: Sequence[Figure]) -> str:
     """A roofline for each device, and one histogram."""
-    known = profiles()
     drawn = []
     for device in dict.fromkeys(figure.device for figure in found):
         of_device = [figure for figure in found if figure.device == device]
-        drawn.append((f"Roofline, {device}", roofline(of_device, known.get(device))))
+        drawn.append((f"Roofline, {device}", roofline(of_device, profile_named(device))))
     drawn.append(("How near the limit", histogram(found)))
     return "".join(
         tag("figure", tag("figcaption", text(name)) + plot) for name, plot in drawn if plot

@@ -41,8 +41,9 @@ COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v
            "-diag-suppress", "20012", "-o", "kernel.cubin")  # fmt: skip
 
 
-def on_chip(width: int, dtype: str, lanes: int, **kind: bool) -> Program:
-    return build_norm_on_chip(Norm(dtype, 1e-6, **kind), width, lanes=lanes, rows=1)
+def on_chip(width: int, dtype: str, lanes: int, resident: int = 1, **kind: bool) -> Program:
+    norm = Norm(dtype, 1e-6, **kind)
+    return build_norm_on_chip(norm, width, lanes=lanes, rows=1, resident=resident)
 
 
 def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Program:
@@ -86,6 +87,12 @@ def scaled(scales_a: str, scales_b: str, *tiling: int) -> Program:
 PROGRAMS = {
     "longest row": lambda: on_chip(1 << 15, "float32", 512),
     "most elements a thread": lambda: on_chip(1 << 14, "bfloat16", 256),
+    "most elements a thread, centred": lambda: on_chip(
+        1 << 14, "bfloat16", 256, 2, centred=True, biased=True, added=True
+    ),
+    "two rows of float32": lambda: on_chip(
+        1 << 13, "float32", 256, 2, centred=True, biased=True, added=True
+    ),
     "longest row, sum": lambda: on_chip(1 << 14, "bfloat16", 512, added=True),
     "longest row, centred": lambda: on_chip(1 << 14, "bfloat16", 512, centred=True, biased=True),
     "streamed": lambda: build_norm_streaming(

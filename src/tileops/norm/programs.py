@@ -12,8 +12,9 @@ from typing import Any
 
 import tilelang.language as T
 
+from tileops._programs.moments import merge_equal_moments, merge_moments, take_moments
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.rows import WARP, row_loader, row_sum
+from tileops._programs.rows import WARP, row_loader, row_reduction, row_sum
 from tileops._programs.vectors import F32, as_float, item_bytes, store_vector, widest_vector
 
 _CHAINS = 4  # independent partial sums of a thread, so that additions do not wait for each other
@@ -117,7 +118,9 @@ def _row_adder(width: int, dtype: str, lanes: int):
     return add
 
 
-def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Program:
+def build_norm_on_chip(
+    norm: Norm, width: int, *, lanes: int, rows: int, resident: int = 1
+) -> Program:
     """Each row is held in registers: one read and one write of every matrix.
 
     Tensors: `X [M, width]`, the other summand, weight `[width]`, bias, the result `Y [M, width]`
@@ -129,6 +132,7 @@ def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Prog
         width: elements of a row.
         lanes: threads that share a row, a power of two.
         rows: rows of a block.
+        resident: blocks that a multiprocessor must have registers for.
     """
     dtype = norm.dtype
     count = widest_vector(width, dtype)
@@ -139,25 +143,17 @@ def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Prog
     beside = held if prefetch else count
     load_row = row_loader(width // count, lanes, count)
     sum_row = row_sum(lanes, rows)
+    merge_row = row_reduction(lanes, rows, merge_moments if rest else merge_equal_moments)
     put = _normaliser(norm, count)
     add = _row_adder(width, dtype, lanes)
     M = T.dynamic("M")
     partials = rows * max(1, lanes // WARP)
 
     @T.macro
-    def statistics(x, total, centre, lane, thread):
-        centre[0] = 0.0
-        if norm.centred:
-            partial_mean = T.alloc_shared((partials,), F32)
-            _clear(total)
-            _accumulate(x, total, 0, whole * count)
-            if rest:
-                if lane < rest:
-                    _accumulate(x, total, whole * count, count)
-            _join(total)
-            sum_row(total, partial_mean, thread)
-            centre[0] = total[0] * (1.0 / width)
+    def squares_of_row(x, total, centre, lane, thread):
+        """Total <- the sum of squares of the row."""
         partial = T.alloc_shared((partials,), F32)
+        centre[0] = 0.0
         _clear(total)
         _accumulate_squares(x, total, centre, 0, whole * count)
         if rest:
@@ -165,6 +161,28 @@ def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Prog
                 _accumulate_squares(x, total, centre, whole * count, count)
         _join(total)
         sum_row(total, partial, thread)
+
+    @T.macro
+    def moments_of_row(x, total, centre, lane, thread):
+        """Centre <- the mean of the row, total <- the sum of squares of the distances from it."""
+        partial = tuple(T.alloc_shared((partials,), F32) for _ in range(3))
+        size = T.alloc_local((1,), F32)
+        centre[0] = 0.0
+        total[0] = 0.0
+        size[0] = 0.0
+        if whole:
+            take_moments((centre, total, size), 0, x, 0, 1, whole * count)
+        if rest:
+            if lane < rest:
+                take_moments((centre, total, size), 0, x, whole * count, 1, count)
+        merge_row((centre, total, size), partial, thread)
+
+    @T.macro
+    def statistics(x, total, centre, lane, thread):
+        if norm.centred:
+            moments_of_row(x, total, centre, lane, thread)
+        else:
+            squares_of_row(x, total, centre, lane, thread)
         total[0] = T.rsqrt(total[0] * (1.0 / width) + norm.eps)
 
     @T.macro
@@ -221,6 +239,7 @@ def build_norm_on_chip(norm: Norm, width: int, *, lanes: int, rows: int) -> Prog
         S: matrix(),
     ):
         with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
+            T.annotate_min_blocks_per_sm(resident)
             normalise(X, R, W, B, Y, S, block)
 
     return Program(norm_on_chip, GUARDED)

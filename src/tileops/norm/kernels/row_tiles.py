@@ -45,6 +45,7 @@ class _OnChipKernel(Kernel):
     """Elements of the longest row that the registers of a block hold."""
     centred: ClassVar[bool] = False
     added: ClassVar[bool] = False
+    _SMALL = 1 << 15  # bytes of a row, of which a multiprocessor has registers for two
     _HELD = 64  # elements a thread holds at most
     _LANES = (128, 256, 512)  # threads of a row that are worth trying
 
@@ -89,9 +90,10 @@ class _OnChipKernel(Kernel):
         configs = [self.default_config, *map(self._config_of, others)]
         return [config for place, config in enumerate(configs) if config not in configs[:place]]
 
-    @staticmethod
-    def _config_of(lanes: int) -> Mapping[str, Any]:
-        return {"lanes": lanes, "rows": max(1, 128 // lanes)}
+    def _config_of(self, lanes: int) -> Mapping[str, Any]:
+        """Two blocks a multiprocessor, one in memory while the other computes, if they fit."""
+        resident = 2 if self.n * self.dtype.itemsize <= self._SMALL else 1
+        return {"lanes": lanes, "rows": max(1, 128 // lanes), "resident": resident}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

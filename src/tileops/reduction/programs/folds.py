@@ -15,6 +15,7 @@ from typing import Any
 import tilelang.language as T
 from tvm import tirx
 
+from tileops._programs.moments import merge_moments, take_moments
 from tileops._programs.rows import assign
 from tileops._programs.vectors import F32, as_float, kept
 
@@ -174,40 +175,9 @@ def exponentials(half: bool, *, bounded: bool) -> Fold:
     )
 
 
-def _moments(finish: Callable[[State, Any], tuple[Any, ...]]) -> Fold:
-    """Mean, sum of squares of the distances from it, and number of elements.
-
-    Groups of elements have exact means of their own, so that no square is a difference of large
-    ones; an infinite element makes the squares NaN.
-    """
-
-    def merge(mine: State, other: State) -> State:
-        count = kept(mine[2] + other[2])
-        distance = kept(other[0] - mine[0])
-        share = kept(other[2] / T.max(count, 1.0))
-        square = mine[1] + other[1] + distance * distance * mine[2] * share
-        return mine[0] + distance * share, square, count
-
-    @T.macro
-    def take(state, chain, x, first, step, n, place, stride):
-        """The group's sums first, then one merge."""
-        sums = T.alloc_local((4,), F32)
-        mean = T.alloc_local((1,), F32)
-        for i in T.unroll(4):
-            sums[i] = 0.0
-        for k in T.unroll(n):
-            sums[k % 4] += as_float(x[first + k * step])
-        mean[0] = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * (1.0 / n)
-        for i in T.unroll(4):
-            sums[i] = 0.0
-        for k in T.unroll(n):
-            sums[k % 4] += (as_float(x[first + k * step]) - mean[0]) * (
-                as_float(x[first + k * step]) - mean[0]
-            )
-        sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3])
-        assign(state, merge(at(state, chain), (mean[0], sums[0], T.float32(n))), chain)
-
-    return Fold((F32, F32, F32), (0.0, 0.0, 0.0), take, merge, finish, chains=1, grouped=True)
+@T.macro
+def _take_moments(state, chain, x, first, step, n, place, stride):
+    take_moments(state, chain, x, first, step, n)
 
 
 def _spread(function: str, correction: float) -> Fold:
@@ -220,7 +190,8 @@ def _spread(function: str, correction: float) -> Fold:
             return variance, state[0]
         return (T.sqrt(variance) if function == "std" else variance,)
 
-    return _moments(finish)
+    start = (0.0, 0.0, 0.0)
+    return Fold((F32,) * 3, start, _take_moments, merge_moments, finish, chains=1, grouped=True)
 
 
 _FOLDS: Mapping[str, Fold] = {

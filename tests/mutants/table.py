@@ -132,7 +132,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "tensor if tensor is None else tensor.contiguous()",
           "test_targets.py::"
           "test_kernel_gets_unwritten_inputs_contiguous_and_written_ones_as_passed"),
-        M("return adopt_callers_tensors(result, record, self._spec, tensors)", "return result",
+        M("return adopt_callers_tensors(result, effect, self._spec, tensors)", "return result",
           "test_targets.py::test_kernel_may_return_none_for_the_caller_s_tensor"),
         M("slots = (None if tensor is None else (tensor.dtype, tensor.shape) for tensor in inputs)",
           "slots = (None if tensor is None else tensor.shape for tensor in inputs)",

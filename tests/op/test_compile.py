@@ -372,6 +372,42 @@ def test_composite_that_a_target_serves_traces_its_kernel():
     assert compiled(op)(x).tolist() == [7, 7, 7]
 
 
+def test_traced_kernel_of_a_target_gets_what_an_eager_one_gets():
+    part = add_op()
+    stages = {"kind": "composite", "stages": [{"name": "add", "op": part.__name__}]}
+    cls = body_op(
+        "Fill", {"x": tensor(), "y": tensor(mutated=True)},
+        {"z": tensor(buffer="out"), "same": tensor(alias="y"), "new": tensor()},
+        lambda self, x, y, out=None: None, composition=stages,
+    )  # fmt: skip
+    cls.delegate_types = {"add": part}
+    seen = []
+
+    def build(*specs):
+        def kernel(x, y, out=None):
+            seen.append((x.is_contiguous(), y.is_contiguous()))
+            if out is None:
+                return x * 2, None, (y.add_(1) * 3).contiguous()
+            out.copy_(x * 2)
+            return None, None, (y.add_(1) * 3).contiguous()
+
+        return kernel
+
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build)
+    op = cls(target="east")
+    x = torch.arange(6.0).reshape(2, 3).t()
+    for buffered in (False, True):
+        results = []
+        for call in (op, compiled(op)):
+            y, out = torch.zeros(2, 3).t(), torch.empty(3, 2)
+            z, same, new = call(x, y, out=out) if buffered else call(x, y)
+            assert same is y
+            assert (z is out) is buffered
+            results.append((z, same, new))
+        torch.testing.assert_close(*results)
+    assert set(seen) == {(True, False)}
+
+
 def test_export_holds_the_operator():
     class Block(torch.nn.Module):
         def __init__(self, op):

@@ -203,6 +203,10 @@ def test_backward_op_without_a_class():
 
 
 def test_backward_op_shares_target_and_tuned_mode_and_is_not_copied(op):
+    later = copy.copy(op)
+    assert not later._backward()._tune_requested
+    later.request_tune()
+    assert later._backward()._tune_requested
     op.request_tune()
     assert op._backward()._tune_requested
     assert op._backward() is op._backward()

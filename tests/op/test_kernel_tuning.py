@@ -223,10 +223,24 @@ def test_file_that_cannot_be_put_in_place_is_said_and_removed(timed, cache, monk
         patch.setattr(Path, "replace", refuse)
         kernel = Tunable()
         kernel.request_tune()
-        with pytest.warns(RuntimeWarning, match="could not be kept in .*: replace refused"):
+        with pytest.warns(RuntimeWarning, match="could not be kept: replace refused"):
             kernel(torch.zeros(3))
     assert kernel.config == {"cost": 2}
     assert list(cache.iterdir()) == []
+
+
+def test_user_without_a_home_tunes_anew(timed, monkeypatch):
+    def homeless(*_args):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("TILEOPS_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    kernel = Tunable()
+    kernel.request_tune()
+    with pytest.warns(RuntimeWarning, match=r"kept: Could not .* Set TILEOPS_CACHE_DIR\."):
+        kernel(torch.zeros(3))
+    assert kernel.config == {"cost": 2}
 
 
 def test_interrupted_write_leaves_no_file(timed, cache, monkeypatch):
@@ -247,7 +261,7 @@ def test_folder_that_cannot_be_written_is_said_and_costs_nothing_else(timed, mon
     monkeypatch.setenv("TILEOPS_CACHE_DIR", str(blocked))
     kernel = Tunable()
     kernel(torch.zeros(3))
-    with pytest.warns(RuntimeWarning, match="the tuning result could not be kept in"):
+    with pytest.warns(RuntimeWarning, match="the tuning result of .*Tunable could not be kept"):
         kernel.request_tune()
     assert kernel.config == {"cost": 2}
 

@@ -108,6 +108,28 @@ def test_selection_holds_against_later_registrations_and_defaults():
     assert op.serving_target == BUILTIN
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_kernel_gets_no_lazy_tensor(whole):
+    kind = {"signature": {"forall": {"S": "Shape", "T": "DType[float32 | complex64]"}}}
+    part = body_op("Part", {"x": tensor()}, {"y": tensor()}, lambda self, x: x.clone(), **kind)
+    stages = {"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]}
+    more = {"composition": stages} if whole else {}
+    cls = body_op("Lazy", {"x": tensor()}, {"y": tensor()}, lambda self, x: x, **kind, **more)
+    cls.delegate_types = {"part": part} if whole else {}
+    seen = []
+
+    def kernel(x):
+        seen.append((x.is_conj(), x.is_neg(), x.is_contiguous()))
+        return x.clone()
+
+    serve(cls, "east", kernel)
+    z = torch.complex(*pair(1)).conj()
+    op = cls(target="east")
+    for lazy in (z, z.imag):
+        torch.testing.assert_close(op(lazy), lazy.resolve_conj().resolve_neg())
+    assert seen == [(False, False, True)] * 2
+
+
 def test_several_targets_claim_the_device():
     claim("west", "cpu")
     claim("east", "cpu")

@@ -9,6 +9,7 @@ import torch
 
 if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
+    from tileops._core.signature.plan import EffectBranch
     from tileops._core.spec.model import OpSpec, TensorOutput
 
 
@@ -24,14 +25,14 @@ def fresh_output(record: SignatureCall, name: str) -> torch.Tensor:
 
 
 def callers_tensor(
-    record: SignatureCall, output: TensorOutput, tensors: Mapping[str, Any]
+    effect: EffectBranch, output: TensorOutput, tensors: Mapping[str, Any]
 ) -> torch.Tensor | None:
-    """The caller's tensor that the output is on this call, or None."""
+    """The caller's tensor that the output is on this branch, or None."""
     own: torch.Tensor | None = None
-    if record.present(output.name):
-        if output.buffered and record.has_out:
+    if output.name in effect.emits:
+        if output.buffered and effect.has_out:
             own = tensors["out"]
-        elif output.alias in record.written:
+        elif output.alias in effect.writes:
             own = tensors[output.alias]
     return own
 
@@ -40,7 +41,7 @@ def empty_result(record: SignatureCall, spec: OpSpec, tensors: Mapping[str, Any]
     """The result of a call that writes no element."""
     values = []
     for name, output in spec.signature.outputs.items():
-        own = callers_tensor(record, output, tensors)
+        own = callers_tensor(record.facts.branch.effect, output, tensors)
         if own is None and record.present(name):
             own = fresh_output(record, name)
         values.append(own)
@@ -48,11 +49,11 @@ def empty_result(record: SignatureCall, spec: OpSpec, tensors: Mapping[str, Any]
 
 
 def adopt_callers_tensors(
-    result: Any, record: SignatureCall, spec: OpSpec, tensors: Mapping[str, Any]
+    result: Any, effect: EffectBranch, spec: OpSpec, tensors: Mapping[str, Any]
 ) -> Any:
     """A target's result with the caller's tensors put where it returned None for them."""
     outputs = tuple(spec.signature.outputs.values())
-    own = [callers_tensor(record, output, tensors) for output in outputs]
+    own = [callers_tensor(effect, output, tensors) for output in outputs]
     if not any(tensor is not None for tensor in own):
         return result
     if len(outputs) == 1:

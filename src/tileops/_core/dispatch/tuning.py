@@ -151,12 +151,19 @@ def _host_seconds(launch: Callable[[], Any]) -> float:
 
 
 def cache_folder() -> Path:
-    """Where results outlive the process: `TILEOPS_CACHE_DIR`, else the user's cache folder."""
+    """Where results outlive the process: `TILEOPS_CACHE_DIR`, else the user's cache folder.
+
+    Raises:
+        OSError: the user has no home.
+    """
     chosen = os.environ.get("TILEOPS_CACHE_DIR")
     if chosen:
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tileops"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "tileops"
+    except RuntimeError as error:
+        raise OSError(f"{error} Set TILEOPS_CACHE_DIR.") from error
 
 
 def _key(kernel: Kernel, candidates: Sequence[Config], inputs: tuple[Any, ...]) -> dict[str, Any]:
@@ -209,13 +216,13 @@ def _load(key: dict[str, Any], count: int) -> int | None:
 
 
 def _store(key: dict[str, Any], place: int) -> None:
-    target = _file(key)
     try:
+        target = _file(key)
         target.parent.mkdir(parents=True, exist_ok=True)
         _write_whole(target, json.dumps({"key": key, "candidate": place}, indent=1))
     except OSError as error:
         warnings.warn(
-            f"the tuning result could not be kept in {target}: {error}",
+            f"the tuning result of {key['kernel']} could not be kept: {error}",
             RuntimeWarning,
             stacklevel=3,
         )

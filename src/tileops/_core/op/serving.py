@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -70,17 +70,28 @@ class Serving(Construction):
     ) -> Any:
         """Run the call on the target's kernel for it."""
         kernel = self._target_kernel(builder, kernels, record.device, inputs)
-        written = record.written
+        effect = record.facts.branch.effect
+        try:
+            result = kernel(*self._readied(inputs, effect.writes), **arguments)
+        except Exception as error:
+            add_note(error, f"in the kernel of target {self._serving_target!r} for {self._name}")
+            raise
+        return adopt_callers_tensors(result, effect, self._spec, tensors)
+
+    def _readied(self, inputs: tuple[Any, ...], written: Container[str]) -> list[Any]:
+        """The inputs as a target's kernel may rely on them; those that are written as they are.
+
+        What came through an operator is neither conjugated nor negated lazily.
+        """
         ready = [
             tensor if tensor is None or name in written else tensor.contiguous()
             for name, tensor in zip(self._signature.input_names, inputs, strict=True)
         ]
-        try:
-            result = kernel(*ready, **arguments)
-        except Exception as error:
-            add_note(error, f"in the kernel of target {self._serving_target!r} for {self._name}")
-            raise
-        return adopt_callers_tensors(result, record, self._spec, tensors)
+        if self.compile_op_names:
+            return ready
+        return [
+            tensor if tensor is None else tensor.resolve_conj().resolve_neg() for tensor in ready
+        ]
 
     def _target_kernel(
         self,
@@ -127,12 +138,20 @@ class Serving(Construction):
         inputs: tuple[Any, ...],
         arguments: dict[str, Any],
     ) -> Any:
-        """The target's kernel in a trace: what the check would settle is read from the inputs."""
+        """The target's kernel in a trace: what the check would settle is read from the inputs.
+
+        Tensors are readied and results put together as in a call.
+        """
         present = (tensor for tensor in inputs if tensor is not None)
         first = next(present, None)
         device = current_device() if first is None else first.device
         kernel = self._target_kernel(builder, self._target_kernels, device, inputs)
-        return kernel(*inputs, **arguments)
+        tensors = dict(zip(self._signature.input_names, inputs, strict=True))
+        tensors["out"] = arguments.get("out")
+        presence = {name: tensor is not None for name, tensor in tensors.items()}
+        effect = self._signature.effect_branch(self, presence)
+        result = kernel(*self._readied(inputs, effect.writes), **arguments)
+        return adopt_callers_tensors(result, effect, self._spec, tensors)
 
     @property
     def _name(self) -> str:

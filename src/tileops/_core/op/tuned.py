@@ -12,7 +12,7 @@ class Tuned(Records):
     """How an op enters tuned mode."""
 
     def request_tune(self) -> None:
-        """Tune every kernel of the op and of its sub-ops, those that come later included.
+        """Tune every kernel of the op, its sub-ops and its gradients, later ones included.
 
         Kernels of a target are out of reach, which is said once per instance.
         """
@@ -25,8 +25,11 @@ class Tuned(Records):
                 for entry in built.values():
                     for kernel in kernels_in(entry):
                         kernel.request_tune()
+            backward = self._backward_op
         for op in self.held_delegates():
             op.request_tune()
+        if backward is not None:
+            backward.request_tune()
 
     def _warn_untunable(self) -> None:
         with self._build_lock:

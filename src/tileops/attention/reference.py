@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,6 +53,27 @@ def grouped_query_attention_dense(
         rope_layout=rope_layout,
     )
     return out.view(q.shape)
+
+
+def grouped_query_attention_dense_bwd(
+    do: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rope_cos: Tensor | None = None,
+    rope_sin: Tensor | None = None,
+    **params: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention differentiated by torch."""
+    leaves = tuple(x.double().requires_grad_() for x in (q, k, v))
+    tables = {"rope_cos": rope_cos, "rope_sin": rope_sin}
+    attend: Callable[..., Tensor] = grouped_query_attention_dense
+    with torch.enable_grad():
+        found = attend(*leaves, **tables, **params)
+    if not found.requires_grad:  # there is no head or no request
+        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    dq, dk, dv = torch.autograd.grad(found, leaves, do.double())
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
 
 
 def grouped_query_attention_varlen(
@@ -213,7 +236,7 @@ def _softmax(scores: Tensor, seen: Tensor) -> Tensor:
     largest = scores.amax(1, keepdim=True).nan_to_num(neginf=0.0)
     power = torch.where(seen, torch.exp(scores - largest), 0.0)
     total = power.sum(1, keepdim=True)
-    return torch.where(total == 0, 0.0, power / total)
+    return power / torch.where(total == 0, 1.0, total)
 
 
 def _rotate(x: Tensor, position: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:

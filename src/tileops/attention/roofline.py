@@ -1,7 +1,9 @@
 """Operation and byte counts of the attention family that depend on metadata or on what is visible.
 
 A visible score costs `4 D + 5`: two contractions, and scale, maximum, subtraction, exponential and
-sum; a soft cap costs 3 more; each element of the result costs a division.
+sum; a soft cap costs 3 more; each element of the result costs a division. For gradients a visible
+score costs five contractions, `10 D`, the six operations that form its weight again and five that
+make its gradient; a soft cap costs 6 more.
 """
 
 from __future__ import annotations
@@ -40,6 +42,22 @@ def grouped_query_attention_dense(call: SignatureCall) -> tuple[int, int]:
         "rope_cos": (columns + index.get("P_pad", 0), reach.positions),
         "rope_sin": (columns + index.get("P_pad", 0), reach.positions),
     }
+    return flops, call.derived_bytes() - _unread(call, read)
+
+
+def grouped_query_attention_dense_bwd(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of the gradients of a batch; what is out of reach is not read."""
+    index = call.indices
+    rows, columns = index["S_q"], index["S_kv"]
+    reach = _reached([(rows, columns)], *_window(index))
+    per_score = 10 * index["D"] + 11 + (6 if index["softcap"] else 0)
+    read = {
+        "k": (columns, reach.keys),
+        "v": (columns, reach.keys),
+        "rope_cos": (columns + index.get("P_pad", 0), reach.positions),
+        "rope_sin": (columns + index.get("P_pad", 0), reach.positions),
+    }
+    flops = index["B"] * index["H"] * reach.scores * per_score
     return flops, call.derived_bytes() - _unread(call, read)
 
 

@@ -92,12 +92,12 @@ def _check_dtypes(op: Any, declared: Backward, tensors: Mapping[str, Any]) -> No
     for result, name in declared.outputs.items():
         tensor = tensors[name]
         if tensor is not None and tensor.requires_grad:
-            admitted = _dtypes(declared.op, result)
+            admitted = gradient_dtypes(declared.op, result)
             if admitted and str(tensor.dtype).removeprefix("torch.") not in admitted:
                 refuse_gradient_dtype(op, name, tensor)
 
 
-def _dtypes(op: str, output: str) -> frozenset[str]:
+def gradient_dtypes(op: str, output: str) -> frozenset[str]:
     """The dtypes that an index gives an output of an op; none where something else decides."""
     spec = lookup(op)
     declared = None if spec is None else spec.signature.outputs.get(output)

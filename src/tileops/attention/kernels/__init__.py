@@ -9,6 +9,10 @@ from tileops.attention.kernels.dense import (
     DenseAttentionPipelinedKernel,
     DenseAttentionPortableKernel,
 )
+from tileops.attention.kernels.gradients import (
+    DenseAttentionBwdInterface,
+    DenseAttentionBwdPortableKernel,
+)
 from tileops.attention.kernels.latent import (
     LatentDecodeCall,
     LatentDecodeFwdInterface,
@@ -26,6 +30,8 @@ from tileops.attention.kernels.varlen import (
 )
 
 __all__ = [
+    "DenseAttentionBwdInterface",
+    "DenseAttentionBwdPortableKernel",
     "DenseAttentionCall",
     "DenseAttentionDecodeKernel",
     "DenseAttentionFwdInterface",

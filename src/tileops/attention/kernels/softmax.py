@@ -80,8 +80,9 @@ class SoftmaxAttention(NamedTuple):
     def _capped(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Attention with bounded scores, formed explicitly for a block of queries at a time."""
         heads = k.shape[2], q.shape[2] // k.shape[2]
-        grouped = q.float().reshape(*q.shape[:2], *heads, -1).permute(0, 2, 3, 1, 4)
-        keys, values = (part.float().transpose(1, 2)[:, :, None] for part in (k, v))
+        wide = torch.promote_types(q.dtype, torch.float32)
+        grouped = q.to(wide).reshape(*q.shape[:2], *heads, -1).permute(0, 2, 3, 1, 4)
+        keys, values = (part.to(wide).transpose(1, 2)[:, :, None] for part in (k, v))
         parts = []
         for start in range(0, q.shape[1], QUERY_BLOCK):
             block = slice(start, start + QUERY_BLOCK)
@@ -118,7 +119,7 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor
         interleaved: whether neighbouring channels form a pair, not those half of `R` apart.
     """
     half = cos.shape[-1]
-    rotary = x[..., : 2 * half].float()
+    rotary = x[..., : 2 * half].to(torch.promote_types(x.dtype, torch.float32))
     if interleaved:
         a, b = rotary[..., 0::2], rotary[..., 1::2]
         turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)

@@ -20,7 +20,61 @@ from tileops.attention.kernels import (
 __all__ = ["GroupedQueryAttentionDenseFwdOp"]
 
 
-class GroupedQueryAttentionDenseFwdOp(Op):
+class DenseAttentionOp(Op):
+    """Attention of a batch, or its gradients: parameters and call spec."""
+
+    out_dtype: torch.dtype | None = None
+
+    def __init__(
+        self,
+        is_causal: bool,
+        window_size_left: int,
+        window_size_right: int,
+        sm_scale: float | None,
+        softcap: float | None,
+        pos_encoding_mode: Literal["none", "rope"],
+        rotary_dim: int | None,
+        rope_layout: Literal["neox", "interleaved"],
+        *,
+        target: str | None,
+    ) -> None:
+        self.is_causal = is_causal
+        self.window_size_left = window_size_left
+        self.window_size_right = window_size_right
+        self.sm_scale = sm_scale
+        self.softcap = softcap
+        self.pos_encoding_mode = pos_encoding_mode
+        self.rotary_dim = rotary_dim
+        self.rope_layout = rope_layout
+        super().__init__(target=target)
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of the last call's dtype."""
+        return tensor_core(self.last_call.indices["T"])
+
+    def _call(self, q: Tensor, k: Tensor) -> DenseAttentionCall:
+        """The call spec of these tensors."""
+        _, rows, heads, head_dim = q.shape
+        rotary_dim = head_dim if self.rotary_dim is None else self.rotary_dim
+        return DenseAttentionCall(
+            heads=heads,
+            kv_heads=k.shape[2],
+            head_dim=head_dim,
+            is_decode=rows == 1,
+            is_causal=self.is_causal,
+            window_left=self.window_size_left,
+            window_right=self.window_size_right,
+            sm_scale=head_dim**-0.5 if self.sm_scale is None else self.sm_scale,
+            softcap=self.softcap or 0.0,
+            rotary_dim=rotary_dim if self.pos_encoding_mode == "rope" else 0,
+            rope_layout=self.rope_layout,
+            dtype=q.dtype,
+            out_dtype=self.out_dtype or q.dtype,
+            device=q.device,
+        )
+
+
+class GroupedQueryAttentionDenseFwdOp(DenseAttentionOp):
     """Attention of a batch with grouped key and value heads; decoding is a call with one query.
 
     `o = softmax(sm_scale * q kᵀ) v`, the scores bounded by `softcap * tanh(scores / softcap)` where
@@ -53,16 +107,18 @@ class GroupedQueryAttentionDenseFwdOp(Op):
         *,
         target: str | None = None,
     ) -> None:
-        self.is_causal = is_causal
-        self.window_size_left = window_size_left
-        self.window_size_right = window_size_right
-        self.sm_scale = sm_scale
-        self.softcap = softcap
-        self.pos_encoding_mode = pos_encoding_mode
-        self.rotary_dim = rotary_dim
-        self.rope_layout = rope_layout
         self.out_dtype = out_dtype
-        super().__init__(target=target)
+        super().__init__(
+            is_causal,
+            window_size_left,
+            window_size_right,
+            sm_scale,
+            softcap,
+            pos_encoding_mode,
+            rotary_dim,
+            rope_layout,
+            target=target,
+        )
 
     def forward(
         self,
@@ -78,28 +134,3 @@ class GroupedQueryAttentionDenseFwdOp(Op):
         """Attend."""
         kernel = self.kernel_for("dense_attention", self._call(q, k))
         return kernel(q, k, v, q_scale, k_scale, v_scale, rope_cos, rope_sin)
-
-    def roof_key(self) -> str:
-        """The tensor-core unit of the last call's dtype."""
-        return tensor_core(self.last_call.indices["T"])
-
-    def _call(self, q: Tensor, k: Tensor) -> DenseAttentionCall:
-        """The call spec of these tensors."""
-        _, rows, heads, head_dim = q.shape
-        rotary_dim = head_dim if self.rotary_dim is None else self.rotary_dim
-        return DenseAttentionCall(
-            heads=heads,
-            kv_heads=k.shape[2],
-            head_dim=head_dim,
-            is_decode=rows == 1,
-            is_causal=self.is_causal,
-            window_left=self.window_size_left,
-            window_right=self.window_size_right,
-            sm_scale=head_dim**-0.5 if self.sm_scale is None else self.sm_scale,
-            softcap=self.softcap or 0.0,
-            rotary_dim=rotary_dim if self.pos_encoding_mode == "rope" else 0,
-            rope_layout=self.rope_layout,
-            dtype=q.dtype,
-            out_dtype=self.out_dtype or q.dtype,
-            device=q.device,
-        )

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
+from tileops._core.boundary.autograd import gradient_dtypes
 from tileops._core.signature.discriminants import OUT
 from tileops.testing.calling import (
     TOLERANCE,
@@ -29,10 +31,27 @@ Gradients = tuple[Tensor | None, ...]
 
 def differentiable(op: str) -> list[DrawnCall]:
     """The drawn calls that take part in gradients; none of an op without a backward op."""
+    return [call for call in drawn_with_leaves(op) if not refused(call)]
+
+
+def drawn_with_leaves(op: str) -> list[DrawnCall]:
+    """The drawn calls whose gradients are the business of the backward op."""
     if spec_of(op).backward is None:
         return []
     calls = [call for call in drawn(op) if not call.point.get(OUT)]
     return [call for call in calls if all(t.is_floating_point() for t in leaves(call).values())]
+
+
+def refused(call: DrawnCall) -> list[str]:
+    """The inputs of a call in whose dtype the backward op gives no gradient."""
+    backward = spec_of(call.op).backward
+    assert backward is not None
+    admitted = {name: gradient_dtypes(backward.op, out) for out, name in backward.outputs.items()}
+    return [
+        name
+        for name in leaves(call)
+        if admitted[name] and call.tensors[name].dtype not in admitted[name]
+    ]
 
 
 def leaves(call: DrawnCall) -> dict[str, Tensor]:
@@ -85,6 +104,17 @@ def test_gradients_agree_with_those_of_the_reference(bounded: str) -> None:
     for call in differentiable(bounded):
         found = gradients(call, construct(call))
         assert_gradients(call, found, gradients(call, reference(call), torch.float64))
+
+
+def test_inputs_that_have_no_gradient_are_refused(bounded: str) -> None:
+    for call in drawn_with_leaves(bounded):
+        for name in refused(call):
+            given = inputs(call)
+            given[name].requires_grad_()
+            with pytest.raises(
+                RuntimeError, match=f"{name} requires grad, but .* gives no gradient"
+            ):
+                construct(call)(**given)
 
 
 def test_compiled_gradients_are_those_of_eager_calls(bounded: str) -> None:

@@ -1,0 +1,136 @@
+"""Gradients of attention of a batch: scores and weights are formed again, a block at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from tileops.attention.kernels.dense import DenseAttentionCall
+from tileops.attention.kernels.softmax import rotated, visible
+from tileops.kernels import KernelInterface, PortableKernel
+
+QUERY_BLOCK = 256
+"""Query rows whose scores are held at once."""
+
+
+class DenseAttentionBwdInterface(KernelInterface):
+    """Gradients of softmax attention of a batch.
+
+    With weights `p` of scores `s`, `dp = do · v` and `ds = p (dp - Σ p dp)`: `dv = Σ p do`,
+    `dq = sm_scale Σ ds k` and `dk = sm_scale Σ ds q`, where `ds` is multiplied by
+    `1 - tanh²(s / softcap)` if scores are bounded. Keys and values add up over a group of heads.
+    """
+
+    request = DenseAttentionCall
+
+    @abstractmethod
+    def forward(
+        self,
+        do: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        rope_cos: Tensor | None,
+        rope_sin: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients.
+
+        All tensors are on `call.device`, of any strides, and only read; who sees what, and which
+        channels are rotated, is as in the forward interface. A row that sees no key adds nothing.
+
+        Args:
+            do: `[B, S_q, heads, head_dim]` in `call.dtype`, which is not float8.
+            q: likewise.
+            k: `[B, S_kv, kv_heads, head_dim]` in `call.dtype`.
+            v: likewise.
+            rope_cos: `[S_kv or more, rotary_dim // 2]` in `call.dtype`, indexed by position; None
+                unless `call.rotary_dim`.
+            rope_sin: likewise.
+
+        Returns:
+            `(dq, dk, dv)`, new contiguous tensors of the shapes of q, k and v in `call.dtype`.
+            Scores, weights and sums are float32, rounded once. `B`, `S_q` and `S_kv` vary between
+            calls.
+        """
+
+
+class DenseAttentionBwdPortableKernel(
+    PortableKernel[DenseAttentionCall], DenseAttentionBwdInterface
+):
+    """The gradients by torch."""
+
+    def forward(
+        self,
+        do: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        rope_cos: Tensor | None,
+        rope_sin: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients."""
+        rows, columns = q.shape[1], k.shape[1]
+        if rope_cos is None or rope_sin is None:
+            dq, dk, dv = self._gradients(do, q, k, v)
+        else:
+            own, every = slice(columns - rows, columns), slice(columns)
+            turned_q = self._turned(q, rope_cos[own], rope_sin[own])
+            turned_k = self._turned(k, rope_cos[every], rope_sin[every])
+            dq, dk, dv = self._gradients(do, turned_q, turned_k, v)
+            dq = self._turned(dq, rope_cos[own], -rope_sin[own])
+            dk = self._turned(dk, rope_cos[every], -rope_sin[every])
+        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+
+    def _turned(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """`x` `[B, S, H, D]` turned by tables `[S, R // 2]`."""
+        interleaved = self.call.rope_layout == "interleaved"
+        return rotated(x, cos.float()[:, None], sin.float()[:, None], interleaved=interleaved)
+
+    def _gradients(
+        self, do: Tensor, q: Tensor, k: Tensor, v: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of what is multiplied, before they are rounded; contiguous."""
+        wide = torch.promote_types(q.dtype, torch.float32)
+        heads = self.call.kv_heads, self.call.heads // self.call.kv_heads
+        # Batch, key heads, heads of a group, sequence, channels.
+        queries, grads = (x.to(wide).unflatten(2, heads).permute(0, 2, 3, 1, 4) for x in (q, do))
+        keys, values = (x.to(wide).transpose(1, 2)[:, :, None] for x in (k, v))
+        dq = torch.empty_like(queries, memory_format=torch.contiguous_format)
+        dk, dv = (torch.zeros_like(x) for x in (keys, values))
+        for start in range(0, q.shape[1], QUERY_BLOCK):
+            block = slice(start, start + QUERY_BLOCK)
+            rows, grad = queries[..., block, :], grads[..., block, :]
+            weights, slope = self._weights(rows, keys, self._seen(block, q.shape[1], k.shape[1]))
+            inner = grad @ values.mT
+            inner = weights * (inner - (inner * weights).sum(-1, keepdim=True)) * slope
+            dq[..., block, :] = inner @ keys
+            dk += (inner.mT @ rows).sum(2, keepdim=True)
+            dv += (weights.mT @ grad).sum(2, keepdim=True)
+        dk, dv = (x[:, :, 0].transpose(1, 2).contiguous() for x in (dk, dv))
+        return dq.permute(0, 3, 1, 2, 4).flatten(2, 3).contiguous(), dk, dv
+
+    def _seen(self, block: slice, rows: int, columns: int) -> Tensor | None:
+        """Which keys each query of a block sees, `[rows, columns]`; None for all."""
+        left, right = self.call.window_left, 0 if self.call.is_causal else self.call.window_right
+        if left < 0 and right < 0:
+            return None
+        device = self.call.device
+        position = torch.arange(columns - rows, columns, device=device)[block]
+        return visible(position, torch.arange(columns, device=device), left, right)
+
+    def _weights(
+        self, rows: Tensor, keys: Tensor, seen: Tensor | None
+    ) -> tuple[Tensor, Tensor | float]:
+        """The weight of each key for each row, and what a score's factor `q · k` moves it by."""
+        scale, cap = self.call.sm_scale, self.call.softcap
+        scores = rows @ keys.mT * scale
+        slope: Tensor | float = scale
+        if cap:
+            bounded = torch.tanh(scores / cap)
+            scores, slope = bounded * cap, (1 - bounded.square()) * scale
+        if seen is not None:
+            scores = scores.masked_fill(~seen, -torch.inf)
+        weights = torch.softmax(scores, -1)
+        return weights if seen is None else weights.masked_fill(~seen, 0), slope

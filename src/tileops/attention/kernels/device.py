@@ -9,6 +9,8 @@ from math import inf
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.scratch import scratch
+
 HOPPER = 90
 _HALVES = (torch.float16, torch.bfloat16)
 _FIXED_TILES = 3.0  # what a block costs beside its tiles of keys, in tiles
@@ -55,5 +57,5 @@ def part_memory(out: Tensor, parts: int) -> tuple[Tensor, Tensor]:
         unused = out.view(-1).view(torch.float32)
         return unused, unused
     rows = out.shape[0] * out.shape[1] * parts
-    partial = out.new_empty(rows * out.shape[2], dtype=torch.float32)
-    return partial, out.new_empty(rows, dtype=torch.float32)
+    partial, sums = scratch(out.device, (rows * out.shape[2],), (rows,))
+    return partial, sums

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.scratch import scratch
 from tileops.gemm.kernels.dense import HOPPER, GemmCall, GemmFwdInterface
 from tileops.kernels import Kernel
 
@@ -159,6 +160,5 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
         if self.splits == 1:
             self.program()(a, b, d)
         else:
-            parts = torch.empty(self.splits, *d.shape, dtype=torch.float32, device=a.device)
-            self.program()(a, b, parts, d)
+            self.program()(a, b, *scratch(a.device, (self.splits, *d.shape)), d)
         return d

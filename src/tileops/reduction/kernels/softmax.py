@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.scratch import scratch
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.reduction.kernels.layout import row_parts
 from tileops.reduction.kernels.tiles import HOPPER, dtype_name
@@ -240,6 +241,6 @@ class SoftmaxSplitKernel(_SoftmaxKernel):
         output = torch.empty(x.shape, dtype=self.out_dtype, device=x.device)
         rows = x.numel() // n
         parts = row_parts(rows, n, self.vector)
-        states = line.new_empty(2, rows * parts, dtype=torch.float32)
+        (states,) = scratch(x.device, (2, rows * parts))
         self.program()(line, states, output.view(rows, n), parts)
         return output

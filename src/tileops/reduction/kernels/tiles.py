@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
+from tileops._core.dispatch.scratch import scratch
 from tileops.kernels import Kernel
 from tileops.reduction.kernels.layout import (
     COLUMN_THREADS,
@@ -123,9 +124,9 @@ def _line(tensor: Tensor) -> Tensor:
     return line.view(torch.uint8) if tensor.dtype is torch.bool else line
 
 
-def _states(fold: Any, line: Tensor, count: int) -> Tensor:
-    """Memory for so many states."""
-    return line.new_empty(len(fold.types), count, dtype=torch.float32)
+def _states(fold: Any, line: Tensor, *counts: int) -> list[Tensor]:
+    """Memory for so many states each."""
+    return scratch(line.device, *((len(fold.types), count) for count in counts))
 
 
 def function_of(call: ReductionCall) -> str:
@@ -162,7 +163,7 @@ class _RowKernel(_TileKernel):
                 whole(line, first, second, shape.length)
                 return
             parts = row_parts(shape.width, shape.length, layout.vector)
-            states = _states(fold, line, shape.width * parts)
+            (states,) = _states(fold, line, shape.width * parts)
             shared(line, states, first, second, shape.length, parts)
 
         return launch
@@ -210,7 +211,7 @@ class _ColumnKernel(_TileKernel):
                 whole(line, first, second, shape.height, shape.height, accesses)
                 return
             parts = column_parts(shape, layout)
-            states = _states(fold, line, shape.matrices * parts * shape.width)
+            (states,) = _states(fold, line, shape.matrices * parts * shape.width)
             shared(line, states, first, second, shape.height, shape.height, accesses, parts)
 
         return launch
@@ -227,10 +228,10 @@ class _ColumnKernel(_TileKernel):
         def launch(line: Tensor, first: Tensor, second: Tensor, shape: Geometry) -> None:
             matrices, height, width, length = shape
             parts = column_parts(shape, layout) if layout.parts else 1
-            states = _states(fold, line, matrices * height * width)
-            slices = _states(fold, line, matrices * parts * width) if layout.parts else states
+            counts = [matrices * height * width, matrices * parts * width]
+            states = _states(fold, line, *counts[: 1 + layout.parts])
             numbers = (height * length, length, height, width, parts)
-            compiled(line, states, slices, first, second, *numbers)
+            compiled(line, states[0], states[-1], first, second, *numbers)
 
         return launch
 

@@ -1,0 +1,21 @@
+"""Memory beside results where there is no accelerator: fresh, of the shapes asked for."""
+
+from __future__ import annotations
+
+import torch
+
+from tileops._core.dispatch.scratch import scratch
+
+
+def test_tensors_of_each_shape() -> None:
+    one, two, none = scratch(torch.device("cpu"), (3, 5), (7,), (0, 4))
+    assert [tuple(tensor.shape) for tensor in (one, two, none)] == [(3, 5), (7,), (0, 4)]
+    assert {tensor.dtype for tensor in (one, two, none)} == {torch.float32}
+    one.zero_()
+    two.fill_(1)
+    assert not one.any()
+
+
+def test_two_requests_share_nothing() -> None:
+    first, second = (scratch(torch.device("cpu"), (8,))[0] for _ in range(2))
+    assert first.data_ptr() != second.data_ptr()

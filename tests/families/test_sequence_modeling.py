@@ -7,6 +7,7 @@ import torch
 
 from tileops.errors import SignatureError
 from tileops.sequence_modeling import MHCPostFwdOp, MHCPreFwdOp, reference
+from tileops.testing.compiling import Graphs
 
 BF16 = torch.bfloat16
 
@@ -67,3 +68,16 @@ def test_token_counts_do_not_make_entries(draw):
         x_res, x_layer, h_post = pre(*stream(draw, tokens, 2, 4))
         post(x_layer, h_post, x_res)
     assert len(pre.built_entries("mhc_pre")) == len(post.built_entries("mhc_post")) == 1
+
+
+def test_each_number_of_streams_is_compiled_once(draw):
+    torch._dynamo.reset()
+    op, graphs = MHCPreFwdOp(1.0, 1.0, 1.0, 1), Graphs()
+    compiled = torch.compile(op, fullgraph=True, backend=graphs, dynamic=True)
+    for n in (2, 3):
+        for tokens, width in ((5, 6), (7, 8), (9, 11)):
+            tensors = stream(draw, tokens, n, width)
+            for one, other in zip(compiled(*tensors), op(*tensors), strict=True):
+                assert torch.equal(one, other)
+    torch._dynamo.reset()
+    assert len(graphs.calls) == 2

@@ -12,6 +12,7 @@ import tileops
 from tileops._core.lang.kinds import DTypeKind
 from tileops.testing.calling import class_of, spec_of
 from tileops.testing.compiling import COMPILATIONS, bounded_ops
+from tileops.testing.shrinking import specialised
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compile.md"
 TABLE = re.compile(r"(?<=<!-- compilations -->\n).*?(?=<!-- end of compilations -->)", re.DOTALL)
@@ -19,13 +20,15 @@ TABLE = re.compile(r"(?<=<!-- compilations -->\n).*?(?=<!-- end of compilations 
 
 def row(op: str) -> str:
     """The row of an op: its operators, the indices of its signature, its compilations."""
-    indices = spec_of(op).signature.forall
+    indices, plain = spec_of(op).signature.forall, specialised(spec_of(op))
     sizes = [
-        f"`{name}`" for name, index in indices.items() if not isinstance(index.kind, DTypeKind)
+        f"`{name}`"
+        for name, index in indices.items()
+        if not isinstance(index.kind, DTypeKind) and name not in plain
     ]
-    return (
-        f"| `{op}` | {len(class_of(op).compile_op_names)} | {' '.join(sizes)} | {COMPILATIONS} |\n"
-    )
+    each = f" for each {' '.join(f'`{name}`' for name in sorted(plain))}" if plain else ""
+    operators = len(class_of(op).compile_op_names)
+    return f"| `{op}` | {operators} | {' '.join(sizes)} | {COMPILATIONS}{each} |\n"
 
 
 def table() -> str:

@@ -140,7 +140,7 @@ class Resizing(Shrinking):
         signature = self.spec.signature
         held = [param for param in signature.params.values() if isinstance(param, TensorInput)]
         names = set(signature.params) | self._rejected(*(tensor.shape for tensor in held)).names
-        names |= _specialised(self.spec)
+        names |= specialised(self.spec)
         self.row |= {name: self._found[name] for name in names & self._found.keys()}
         self._fixed = frozenset(names)
 
@@ -164,7 +164,7 @@ class Resizing(Shrinking):
         return number > (1 if name in self.spec.signature.forall else LARGE)
 
 
-def _specialised(spec: OpSpec) -> set[str]:
+def specialised(spec: OpSpec) -> set[str]:
     """Names that a built-in of a let takes as plain numbers; each of their values compiles anew."""
     calls = [
         node

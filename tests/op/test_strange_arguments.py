@@ -195,6 +195,29 @@ def test_fake_tensors_beside_others(whole):
         assert op(lenient.from_tensor(real), real).shape == (N, N)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_real_tensors_under_a_fake_mode(whole):
+    inner = add_op()
+    op, real = (composite(inner) if whole else inner)(2.0), matrix()
+    refuser = inner.__name__ if whole else op._name
+    text = "expected fake tensors under a fake mode, got real (x), real (y)"
+    with FakeTensorMode(), pytest.raises(SignatureError) as caught:
+        op(real, real)
+    assert str(caught.value).split("\n")[0] == f"{refuser} (call): inputs: {text}"
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert op(real, real).shape == (N, N)
+    assert op(real, real).shape == (N, N)
+
+
+def test_an_assertion_of_an_implementation_is_its_own():
+    def forward(self, x):
+        raise AssertionError("mine")
+
+    op = body_op("Asserting", {"x": tensor()}, {"y": tensor()}, forward)()
+    with pytest.raises(AssertionError, match="mine"):
+        op(matrix())
+
+
 def test_a_fake_buffer_of_real_tensors():
     op = body_op("Into", {"x": tensor()}, {"y": tensor(buffer="out")}, into)()
     with pytest.raises(SignatureError) as caught:

@@ -18,6 +18,7 @@ from tileops._core.boundary.scalars import unfit
 from tileops._core.lang.values import shown, shown_with_type
 from tileops._core.runtime.placement import requires_grad
 from tileops._core.runtime.tensors import unusual
+from tileops._core.runtime.tracing import active_fake_mode
 from tileops.errors import SignatureError, SignatureTypeError
 
 
@@ -57,11 +58,9 @@ def refuse_mixture(op: Any, tensors: Mapping[str, torch.Tensor | None]) -> None:
     """Refuse fake tensors beside real ones or those of another mode, unless theirs admits it."""
     there = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     modes = {id(mode): mode for mode in map(_mode_of, there.values()) if mode is not None}
-    override = fake_tensor_tls.allow_non_fake_inputs_override
     if len(modes) == 1:
         (mode,) = modes.values()
-        admits = mode.allow_non_fake_inputs if override is None else override
-        if admits or all(_mode_of(tensor) is not None for tensor in there.values()):
+        if _admits_real_tensors(mode) or all(_mode_of(tensor) is not None for tensor in there.values()):
             return
     numbers = {key: f" of mode {number}" for number, key in enumerate(modes, 1)}
     listed = []
@@ -71,6 +70,30 @@ def refuse_mixture(op: Any, tensors: Mapping[str, torch.Tensor | None]) -> None:
         listed.append(f"{'real' if mode is None else 'fake'}{which} ({name})")
     wanted = "real tensors alone, or fake ones of one mode"
     raise _value_error(op, "inputs", f"expected {wanted}, got {', '.join(listed)}")
+
+
+def stray_real_tensors(
+    op: Any, args: Sequence[object], kwargs: Mapping[str, object]
+) -> SignatureError | None:
+    """The fault of real tensors that a call takes into an active fake mode, or None."""
+    mode = active_fake_mode()
+    if mode is None or _admits_real_tensors(mode):
+        return None
+    names = [parameter.name for parameter in op._call_parameters]
+    real = [
+        name
+        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items()
+        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+    ]
+    if not real:
+        return None
+    listed = ", ".join(f"real ({name})" for name in real)
+    return _value_error(op, "inputs", f"expected fake tensors under a fake mode, got {listed}")
+
+
+def _admits_real_tensors(mode: Any) -> bool:
+    override: bool | None = fake_tensor_tls.allow_non_fake_inputs_override
+    return bool(mode.allow_non_fake_inputs) if override is None else override
 
 
 def _mode_of(tensor: torch.Tensor) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tileops._core.boundary.faults import binding_fault
+from tileops._core.boundary.faults import binding_fault, stray_real_tensors
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.op.serving import Serving
 from tileops._core.op.state import _UNRESOLVED, TargetKernel, TargetKey
@@ -62,8 +62,10 @@ class Calls(Serving):
             if is_traced():
                 return self._traced_call(args, kwargs)
             inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
-        except TypeError as error:
-            fault = None if torch.compiler.is_compiling() else self._binding_fault(args, kwargs)
+        except (TypeError, AssertionError) as error:
+            # The dispatcher refuses real tensors under a fake mode by an assertion.
+            is_compiling = torch.compiler.is_compiling()
+            fault = None if is_compiling else self._argument_fault(error, args, kwargs)
             if fault is None:
                 raise
             try:
@@ -87,8 +89,12 @@ class Calls(Serving):
             )
         return self._call_entry
 
-    def _binding_fault(self, args: Any, kwargs: Any) -> TypeError | None:
-        return None if self._call_entry is None else binding_fault(self, args, kwargs)
+    def _argument_fault(self, error: Exception, args: Any, kwargs: Any) -> Exception | None:
+        """What is wrong with arguments that did not bind, or that the dispatcher refused."""
+        if self._call_entry is None:
+            return None
+        find = binding_fault if isinstance(error, TypeError) else stray_real_tensors
+        return find(self, args, kwargs)
 
     def _filed(self, reports: list[Report]) -> Mapping[str, tuple[SignatureCall, ...]]:
         """What sub-ops reported, by stage."""

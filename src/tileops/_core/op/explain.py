@@ -241,7 +241,7 @@ class _Explainer:
             return self.shadow._entry().bind(self.shadow, *args, **kwargs)
         except Exception as error:
             unbound = isinstance(error, TypeError)
-            fault = self.shadow._binding_fault(args, kwargs) if unbound else None
+            fault = self.shadow._argument_fault(error, args, kwargs) if unbound else None
             self.refusal = fault or error
             raise self.refusal from None
 

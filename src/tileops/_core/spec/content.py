@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileops._core.spec.entries import field_path, show
+from tileops._core.spec.entries import field_path, joined, show
 from tileops._core.spec.model import Finding, Location
 from tileops._core.spec.source import Source
 from tileops._core.spec.yaml12 import Node, YamlFault, read_yaml, wrap
@@ -149,7 +149,7 @@ def _parsed(data: bytes, source: Source) -> Content:
     for key in document.repeated:
         message = f"key {key.path[-1]!r} is repeated: lines {key.first_line} and {key.line}"
         found = problem(source.label, field_path(key.path), message, key.line, key.column)
-        repeated.append((str(key.path[0]), found))
+        repeated.append((joined("", key.path[0]), found))
     return _sorted_out(document.root, source, repeated)
 
 
@@ -167,7 +167,7 @@ def _sorted_out(root: Node, source: Source, repeated: Iterable[tuple[str, Proble
     types = specs.pop("adts", None)
     adts: dict[str, Node] = {}
     if types is not None and isinstance(types.value, dict):
-        adts = _with_text_keys(types, source.label, "adts.", problems)
+        adts = _with_text_keys(types, source.label, "adts", problems)
     elif types is not None:
         message = f"expected a mapping, got {show(types.value)}"
         problems.append(problem(source.label, "adts", message, types.line))
@@ -177,11 +177,11 @@ def _sorted_out(root: Node, source: Source, repeated: Iterable[tuple[str, Proble
 
 
 def _with_text_keys(
-    node: Node, label: str, prefix: str, problems: list[Problem]
+    node: Node, label: str, above: str, problems: list[Problem]
 ) -> dict[str, Node]:
     """The entries of a mapping whose keys are names; others become problems."""
     for key, item in node.value.items():
         if not isinstance(key, str):
             message = f"a name is text, got {show(key)}"
-            problems.append(problem(label, f"{prefix}{key}", message, item.line, item.column))
+            problems.append(problem(label, joined(above, key), message, item.line, item.column))
     return {key: item for key, item in node.value.items() if isinstance(key, str)}

@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from tileops._core.lang.values import shown
 from tileops._core.spec.model import Finding, Location
 from tileops._core.spec.yaml12 import Node
 
@@ -23,8 +24,14 @@ def field_path(parts: Iterable[object]) -> str:
         if isinstance(part, int) and not isinstance(part, bool):
             text += f"[{part}]"
         else:
-            text += f".{part}" if text else str(part)
+            text = joined(text, part)
     return text
+
+
+def joined(path: str, key: object) -> str:
+    """The field path of a key below a path."""
+    name = key if isinstance(key, str) else shown(key)
+    return f"{path}.{name}" if path else name
 
 
 class Reading:
@@ -148,7 +155,7 @@ class Entry:
 
     def join(self, key: object) -> str:
         """The field path of a key below this entry."""
-        return f"{self.path}.{key}" if self.path else str(key)
+        return joined(self.path, key)
 
 
 def nearest(locations: Mapping[str, Location], path: str) -> Location:
@@ -178,5 +185,5 @@ def show(value: Any) -> str:
         return "a list"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value)
+    text = shown(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

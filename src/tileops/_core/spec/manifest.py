@@ -16,7 +16,7 @@ from tileops._core.spec.entries import show
 from tileops._core.spec.model import AdtTable, Finding, Location, OpSpec
 from tileops._core.spec.reader import read_spec
 from tileops._core.spec.source import Source
-from tileops._core.spec.yaml12 import Node
+from tileops._core.spec.yaml12 import Node, bare
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _frozen(node: Node) -> Any:
     """The bare data below a node, read-only."""
     value = node.value
     if isinstance(value, dict):
-        return MappingProxyType({key: _frozen(item) for key, item in value.items()})
+        return MappingProxyType({bare(key): _frozen(item) for key, item in value.items()})
     if isinstance(value, list):
         return tuple(_frozen(item) for item in value)
-    return value
+    return bare(value)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tileops._core.lang.values import shown
+from tileops._core.lang.values import shown, shown_with_type
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
@@ -35,6 +35,22 @@ class Node(NamedTuple):
     value: Any
     line: int = 0
     column: int = 0
+
+
+class Foreign:
+    """An object from running code that YAML could not hold; equal to itself alone.
+
+    Args:
+        value: the object.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return shown_with_type(self.value)
 
 
 class RepeatedKey(NamedTuple):
@@ -110,10 +126,15 @@ def plain(node: Node) -> Any:
     """The bare data below a node: dicts, lists and scalars."""
     value = node.value
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {bare(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [plain(item) for item in value]
-    return value
+    return bare(value)
+
+
+def bare(scalar: Any) -> Any:
+    """A key or a scalar as it was given."""
+    return scalar.value if isinstance(scalar, Foreign) else scalar
 
 
 class _Wrapper:
@@ -131,18 +152,25 @@ class _Wrapper:
         if place > MAX_DATA:
             raise YamlFault(f"more than {MAX_DATA} values, or contains itself")
         if isinstance(value, Mapping):
-            entries = {_whole(key): self.wrap(item, depth + 1) for key, item in value.items()}
+            entries = {_scalar(key): self.wrap(item, depth + 1) for key, item in value.items()}
             return Node(entries, 0, place)
         if isinstance(value, (list, tuple)):
             return Node([self.wrap(item, depth + 1) for item in value], 0, place)
-        return Node(_whole(value), 0, place)
+        return Node(_scalar(value), 0, place)
 
 
-def _whole(value: Any) -> Any:
-    """The scalar, unless it is a text with half a character in it."""
-    if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
-        raise YamlFault(f"half a character in {shown(value)}")
-    return value
+def _scalar(value: Any) -> Any:
+    """A scalar as YAML has it, of the very type; a text with half a character in it is none."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        if not text.isascii() and _SURROGATE.search(text):
+            raise YamlFault(f"half a character in {shown(text)}")
+        return text
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else Foreign(value)
 
 
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

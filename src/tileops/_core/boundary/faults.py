@@ -60,7 +60,9 @@ def refuse_mixture(op: Any, tensors: Mapping[str, torch.Tensor | None]) -> None:
     modes = {id(mode): mode for mode in map(_mode_of, there.values()) if mode is not None}
     if len(modes) == 1:
         (mode,) = modes.values()
-        if _admits_real_tensors(mode) or all(_mode_of(tensor) is not None for tensor in there.values()):
+        if _admits_real_tensors(mode) or all(
+            _mode_of(tensor) is not None for tensor in there.values()
+        ):
             return
     numbers = {key: f" of mode {number}" for number, key in enumerate(modes, 1)}
     listed = []

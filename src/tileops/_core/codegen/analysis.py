@@ -5,10 +5,10 @@ Each answer errs on the safe side: "maybe" counts as yes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from tileops._core.lang.kinds import Kind, MaybeKind, SeqKind, alternatives
+from tileops._core.lang.kinds import DIM, SHAPE, Kind, MaybeKind, SeqKind, ValueKind, alternatives
 from tileops._core.lang.nodes import (
     Arithmetic,
     Attribute,
@@ -30,7 +30,7 @@ PYTHON_RESULTS = frozenset({"len", "category", "promote_int_to_float", "coalesce
 """Primitives whose result is an ordinary Python value, whatever their arguments are."""
 
 _SEQUENCE_RESULTS = frozenset({"broadcast", "reduced"})
-_TOTAL = PYTHON_RESULTS | {"prod", "sum", "all", "valid_axes", "representable"}
+_TOTAL = PYTHON_RESULTS | {"sum", "all", "valid_axes", "representable"}
 _ORDER = frozenset({"<", "<=", ">", ">="})
 
 
@@ -76,8 +76,7 @@ def may_be_sequence(expr: Expr, known: Knowledge) -> bool:
     if definition is not None:
         return may_be_sequence(definition, known)
     kind = known.kind(name)
-    inner = kind.inner if isinstance(kind, MaybeKind) else kind
-    return inner is not None and any(isinstance(k, SeqKind) for k in alternatives(inner))
+    return kind is not None and any(isinstance(k, SeqKind) for k in _kinds(kind))
 
 
 def may_fail(expr: Expr, known: Knowledge) -> bool:
@@ -89,20 +88,45 @@ def _node_may_fail(node: Node, known: Knowledge) -> bool:
     if isinstance(node, Arithmetic):
         divides = node.op in ("//", "%")
         safe = isinstance(node.right, Constant) and bool(node.right.value)
-        return (divides and not safe) or _any_opaque((node.left, node.right), known)
+        sides = (node.left, node.right)
+        return (divides and not safe) or _any_opaque(sides, known) or _any_real(sides, known)
     if isinstance(node, Compare):
         operands = (node.first, *node.rest)
         return not _ORDER.isdisjoint(node.ops) and _any_opaque(operands, known)
     if isinstance(node, Negate):
         return _any_opaque((node.operand,), known)
     if isinstance(node, Call):
-        return node.callee not in _TOTAL
+        is_total = node.callee in _TOTAL or (node.callee == "prod" and _of_sizes(node, known))
+        return not is_total
     return isinstance(node, Subscript)
 
 
 def _any_opaque(operands: tuple[Expr, ...], known: Knowledge) -> bool:
     names = (payload(operand) for operand in operands)
     return any(name is not None and known.is_opaque(name) for name in names)
+
+
+def _any_real(operands: tuple[Expr, ...], known: Knowledge) -> bool:
+    """Whether an operand may be a float, with which a large integer cannot be combined."""
+    for node in (node for operand in operands for node in walk(operand)):
+        if isinstance(node, Constant) and isinstance(node.value, float):
+            return True
+        kind = known.kind(node.id) if isinstance(node, Name) else None
+        if kind is not None and any(isinstance(k, ValueKind) for k in _kinds(kind)):
+            return True
+    return False
+
+
+def _of_sizes(call: Call, known: Knowledge) -> bool:
+    """Whether a call goes over lengths of tensors alone, whose product is never too large."""
+    nodes = [node for argument in call.args for node in walk(argument)]
+    read = [known.kind(node.id) for node in nodes if isinstance(node, Name)]
+    computed = any(isinstance(node, Arithmetic | Call) for node in nodes)
+    return not computed and all(kind in (DIM, SHAPE) for kind in read)
+
+
+def _kinds(kind: Kind) -> Iterable[Kind]:
+    return alternatives(kind.inner if isinstance(kind, MaybeKind) else kind)
 
 
 def payload(expr: Expr) -> str | None:

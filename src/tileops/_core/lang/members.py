@@ -115,6 +115,8 @@ class FloatMember(Member):
     expected = "a number"
 
     def accept(self, value: object, resolver: Resolver) -> Verdict:
+        if isinstance(value, int) and not _fits_float(value):
+            return Refused(True, f"expected a number that a float can hold, got {shown(value)}")
         is_number = isinstance(value, float) or _is_int(value)
         takes = is_number or (self.takes_bool and isinstance(value, bool))
         return Accepted(value) if takes else WRONG_TYPE
@@ -329,6 +331,14 @@ def _kind_of(value: object) -> object:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _fits_float(value: int) -> bool:
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def has_field_kind(value: object, kind: Kind) -> bool:

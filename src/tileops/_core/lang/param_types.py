@@ -6,7 +6,7 @@ form that expressions see by the first member, in written order, that accepts it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,23 +62,21 @@ class ParamType:
 
     def accept(self, value: object, resolver: Resolver) -> Verdict:
         """The form in which expressions see a Python value, or why no member takes it."""
-        type_fits = False
-        for member in self.members:
-            verdict = member.accept(value, resolver)
-            if isinstance(verdict, Accepted) or verdict.reason:
-                return verdict
-            type_fits = type_fits or verdict.type_fits
-        return self._refused(value, type_fits)
+        return self._first(value, (member.accept(value, resolver) for member in self.members))
 
     def from_yaml(self, value: object, adts: Mapping[str, AdtFields]) -> Verdict:
         """The form in which expressions see a value read from YAML, or why no member takes it."""
-        type_fits = False
-        for member in self.members:
-            verdict = member.from_yaml(value, adts)
-            if isinstance(verdict, Accepted) or verdict.reason:
+        return self._first(value, (member.from_yaml(value, adts) for member in self.members))
+
+    def _first(self, value: object, verdicts: Iterable[Verdict]) -> Verdict:
+        """The first verdict that accepts, else the first that gives a reason of its own."""
+        refused: list[Refused] = []
+        for verdict in verdicts:
+            if isinstance(verdict, Accepted):
                 return verdict
-            type_fits = type_fits or verdict.type_fits
-        return self._refused(value, type_fits)
+            refused.append(verdict)
+        reasoned = next((each for each in refused if each.reason), None)
+        return reasoned or self._refused(value, any(each.type_fits for each in refused))
 
     def _refused(self, value: object, type_fits: bool) -> Refused:
         got = shown(value) if type_fits else shown_with_type(value)

@@ -37,7 +37,7 @@ class AdtView:
         raise AttributeError(f"{self.__dict__.get('kind')} has no field {name}")
 
     def __repr__(self) -> str:
-        listed = ", ".join(f"{name}={value!r}" for name, value in self.fields.items())
+        listed = ", ".join(f"{name}={shown(value)}" for name, value in self.fields.items())
         return f"{self.kind}({listed})"
 
 

@@ -214,6 +214,15 @@ class Faults:
         path = f"outputs.{name}.{aspect}"
         return self._plain(SignatureError, path, self._named(fault), output.location, text)
 
+    def extent(self, name: str, fault: str) -> SignatureError:
+        """The error of a tensor that the signature admits and torch cannot hold."""
+        signature = self.plan.spec.signature
+        sections = {"inputs": signature.inputs, "params": signature.params}
+        section = next((key for key, group in sections.items() if name in group), "outputs")
+        shape = getattr(signature, section)[name].shape
+        path = f"{section}.{name}.shape"
+        return self._plain(SignatureError, path, fault, shape.location, shape.text)
+
     def formula(
         self, path: str, record: SignatureCall, reason: BaseException | str
     ) -> SignatureError:

@@ -7,7 +7,7 @@ lock, when the first of them or the source is asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -15,10 +15,11 @@ import torch
 from tileops._core.codegen.unit import compile_unit
 from tileops._core.lang.values import shown
 from tileops._core.runtime.construction import Constructed
+from tileops._core.runtime.extents import demand_holdable, demand_makeable
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.given import shaped_inputs
 from tileops._core.runtime.record import Branches, SignatureCall
-from tileops._core.runtime.tensors import share_storage
+from tileops._core.runtime.tensors import Shaped, is_ordinary, share_storage
 from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
@@ -70,6 +71,9 @@ class _SignaturePlan:
             for name, tensor in declared.items()
             if isinstance(tensor, TensorInput) and tensor.values is not None
         )
+        self._held_names = tuple(
+            name for name, param in signature.params.items() if isinstance(param, TensorInput)
+        )
         # A call may move or convert these, and the attribute of the instance then holds the copy.
         self.moves_tensors = any(
             isinstance(param, TensorInput) and not param.on_cpu
@@ -111,6 +115,7 @@ class _SignaturePlan:
             SignatureError: a parameter or a construction-time tensor is rejected.
         """
         functions = self._functions or self._generated()
+        demand_holdable(self._construction, _shapes(vars(op), self._held_names))
         return functions.check_construction(self._construction, op)
 
     def check(self, op: Any, tensors: Mapping[str, Any]) -> SignatureCall:
@@ -126,8 +131,7 @@ class _SignaturePlan:
         functions = self._functions or self._generated()
         kind_of = functions.call_kind
         if kind_of is None:
-            record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
-            return record
+            return self._run_check(op, tensors)
         try:
             facts = op._known_calls[kind_of(op, tensors)]
         except (KeyError, TypeError, AttributeError):
@@ -143,8 +147,7 @@ class _SignaturePlan:
         self, kind_of: Callable[..., tuple[Any, ...]], op: Any, tensors: Mapping[str, Any]
     ) -> SignatureCall:
         """Run the check, and keep what it found for calls of this kind."""
-        functions = self._functions or self._generated()
-        record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
+        record = self._run_check(op, tensors)
         if is_traced():
             return record
         # The kind is taken after the check, which may have placed construction-time tensors.
@@ -156,6 +159,16 @@ class _SignaturePlan:
                 known[kind] = record.facts
         except TypeError:
             pass  # symbolic sizes are no keys
+        return record
+
+    def _run_check(self, op: Any, tensors: Mapping[str, Any]) -> SignatureCall:
+        """Run the check, on tensors that torch can hold and for outputs that it can make."""
+        functions = self._functions or self._generated()
+        demand_holdable(self._call, _shapes(tensors, self.input_names))
+        record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
+        described = record.facts.tensors
+        made = {name: described[name] for name in self.output_names if name in described}
+        demand_makeable(self._call, made)
         return record
 
     def _metadata_of(self, op: Any, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -206,8 +219,10 @@ class _SignaturePlan:
             SignatureError: the shapes do not fit the signature.
         """
         given = shaped_inputs(self._call, shapes, dtypes)
+        demand_holdable(self._call, _shapes(given, self.input_names))
         functions = self._functions or self._generated()
         outputs = functions.check(self._call, self._branches, op, given, shapes_only=True)
+        demand_makeable(self._call, outputs)
         return {name: shape for name, (shape, _) in outputs.items()}
 
     def misuse(self, fault: str) -> SignatureError:
@@ -243,6 +258,16 @@ class _SignaturePlan:
         for value in counted:
             self._call.count("roofline.func", record, value)
         return counted
+
+
+def _shapes(tensors: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The shapes of those of some tensors that are there and have one."""
+    found = ((name, tensors.get(name)) for name in names)
+    return {n: t.shape for n, t in found if t is not None and _has_shape(t)}
+
+
+def _has_shape(tensor: Any) -> bool:
+    return isinstance(tensor, Shaped) or is_ordinary(tensor)
 
 
 def _shares_storage(tensors: Mapping[str, Any]) -> bool:

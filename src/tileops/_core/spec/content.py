@@ -176,9 +176,7 @@ def _sorted_out(root: Node, source: Source, repeated: Iterable[tuple[str, Proble
     return Content(source, specs, adts, tuple(problems), by_spec)
 
 
-def _with_text_keys(
-    node: Node, label: str, above: str, problems: list[Problem]
-) -> dict[str, Node]:
+def _with_text_keys(node: Node, label: str, above: str, problems: list[Problem]) -> dict[str, Node]:
     """The entries of a mapping whose keys are names; others become problems."""
     for key, item in node.value.items():
         if not isinstance(key, str):

@@ -10,7 +10,7 @@ from tileops._core.lang.evaluate import evaluate
 from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Expr
-from tileops._core.lang.values import AdtView
+from tileops._core.lang.values import AdtView, shown
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import payload_kind
 from tileops._core.spec.model import Finding, OpSpec, Param, Row, TensorInput
@@ -149,9 +149,9 @@ class _Cases:
             if isinstance(value, Exception):
                 reason = f"fails in case {case.id}: {value}"
             elif not isinstance(value, int) or isinstance(value, bool):
-                reason = f"not an integer in case {case.id}: {value!r}"
+                reason = f"not an integer in case {case.id}: {shown(value)}"
             elif value < 0:
-                reason = f"negative in case {case.id}: {value}"
+                reason = f"negative in case {case.id}: {shown(value)}"
             else:
                 continue
             self.failed.add(path)

@@ -168,7 +168,9 @@ class Inference:
         )
         solution, rest = divmod(length - offset, step.scale)
         if rest or solution < 0:
-            reason = f"axis {place} has length {length}, which no {step.index} >= 0 satisfies"
+            reason = (
+                f"axis {place} has length {shown(length)}, which no {step.index} >= 0 satisfies"
+            )
             raise self._fault(declared, reason)
         self.values[step.index] = solution
 
@@ -184,7 +186,9 @@ class Inference:
         found = self.shapes[step.tensor.name][place]
         wanted = self.evaluate(step.axis, declared.path, declared.text)
         if found != wanted:
-            raise self._fault(declared, f"axis {place} has length {found}, expected {wanted}")
+            raise self._fault(
+                declared, f"axis {place} has length {shown(found)}, expected {shown(wanted)}"
+            )
 
     def _check_splice(self, step: CheckSplice) -> None:
         declared, shape = step.tensor.shape, self.shapes[step.tensor.name]
@@ -193,7 +197,8 @@ class Inference:
         start = offset if step.position.side == "left" else len(shape) - offset - len(wanted)
         found = shape[start : start + len(wanted)]
         if found != wanted:
-            reason = f"axes {start} to {start + len(wanted) - 1} are {found}, expected {wanted}"
+            run = f"axes {start} to {start + len(wanted) - 1}"
+            reason = f"{run} are {shown(found)}, expected {shown(wanted)}"
             raise self._fault(declared, reason)
 
     def _compute_let(self, step: ComputeLet) -> None:
@@ -204,7 +209,7 @@ class Inference:
         value = self.evaluate(step.expr, step.path, step.text)
         items = value if step.many else (value,)
         if any(item < 0 for item in items):
-            raise InferenceFault(step.path, step.text, f"an axis of length {min(items)}")
+            raise InferenceFault(step.path, step.text, f"an axis of length {shown(min(items))}")
 
     # Places
 

@@ -117,4 +117,4 @@ def _check_invariant(spec: OpSpec, param: Param, view: AdtView) -> None:
     except EvaluationFault as fault:
         raise ValueFault(f"invariant {rule.text!r}: {fault.message}") from None
     if holds is not True:
-        raise ValueFault(f"invariant {rule.text!r} does not hold for {view!r}")
+        raise ValueFault(f"invariant {rule.text!r} does not hold for {shown(view)}")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tileops._core.lang.primitives.domain import non_negative
+from tileops._core.lang.values import shown
 
 Axes: TypeAlias = int | Sequence[int] | None
 
@@ -26,7 +27,7 @@ def _normalised(callee: str, dim: int | Sequence[int], rank: int) -> list[int]:
     """Each axis as its place in the shape."""
     for axis in _listed(dim):
         if not _is_valid(axis, rank):
-            raise ValueError(f"{callee}: axis {axis} is out of range for rank {rank}")
+            raise ValueError(f"{callee}: axis {shown(axis)} is out of range for rank {shown(rank)}")
     return [axis % max(rank, 1) for axis in _listed(dim)]
 
 
@@ -100,12 +101,12 @@ def per_axis(
         (3, 5)
     """
     if not 0 <= i < n:
-        raise ValueError(f"per_axis needs 0 <= i < n, got i={i}, n={n}")
+        raise ValueError(f"per_axis needs 0 <= i < n, got i={shown(i)}, n={shown(n)}")
     if isinstance(v, Sequence):
         if len(v) != n:
-            raise ValueError(f"per_axis needs {n} values, got {len(v)}")
+            raise ValueError(f"per_axis needs {shown(n)} values, got {len(v)}")
         v = v[i]
     value = fallback if v is None else v
     if value is None:
-        raise ValueError(f"per_axis: no value for axis {i} and no fallback")
+        raise ValueError(f"per_axis: no value for axis {shown(i)} and no fallback")
     return value

@@ -35,6 +35,5 @@ def lengths(callee: str, items: Sequence[int], *, at_least: int, may_be_empty: b
         raise ValueError(f"{callee} needs at least one length, got none")
     for position, item in enumerate(items):
         if item < at_least:
-            raise ValueError(
-                f"{callee} needs lengths of at least {at_least}, got {item} at position {position}"
-            )
+            got = f"got {shown(item)} at position {position}"
+            raise ValueError(f"{callee} needs lengths of at least {at_least}, {got}")

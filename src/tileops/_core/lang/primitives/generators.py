@@ -13,6 +13,7 @@ from tileops._core.lang.limits import check_items
 from tileops._core.lang.primitives.contents import Contents, check_size, vector
 from tileops._core.lang.primitives.domain import lengths, non_negative, positive
 from tileops._core.lang.primitives.sizes import ceil_div
+from tileops._core.lang.values import shown
 
 
 def as_tensor(L: Sequence[int]) -> Contents:  # noqa: N803
@@ -137,8 +138,8 @@ def key_windows(L: Sequence[int], first: int, n: int, side: str) -> Contents:  #
     total = sum(L)
     if first + n > total:
         raise ValueError(
-            f"key_windows needs first + n <= {total}, the sum of the lengths, "
-            f"got first={first}, n={n}"
+            f"key_windows needs first + n <= {shown(total)}, the sum of the lengths, "
+            f"got first={shown(first)}, n={shown(n)}"
         )
     check_items("key_windows", n)
     if side == "end":

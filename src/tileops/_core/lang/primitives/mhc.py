@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from tileops._core.lang.values import shown
+
 
 def expansion(q: int) -> int:
     """The n > 0 with n² + 2n = q; fixes a symbolic `q`.
@@ -18,5 +20,6 @@ def expansion(q: int) -> int:
     size = int(q)
     n = math.isqrt(size + 1) - 1 if size > 0 else 0
     if n <= 0 or n * n + 2 * n != size:
-        raise ValueError(f"mhc.expansion needs q = n * n + 2 * n for some n > 0, got q={size}")
+        got = f"got q={shown(size)}"
+        raise ValueError(f"mhc.expansion needs q = n * n + 2 * n for some n > 0, {got}")
     return n

@@ -17,7 +17,7 @@ from tileops._core.lang.primitives.domain import non_negative, positive
 from tileops._core.lang.primitives.lists import balanced_sizes
 from tileops._core.lang.primitives.sizes import ceil_div
 from tileops._core.lang.primitives.symbolic import minimum
-from tileops._core.lang.values import read_field
+from tileops._core.lang.values import read_field, shown
 
 
 def capacity(layout: object, rows: int, experts: int) -> int:
@@ -50,7 +50,9 @@ def layout_metadata(layout: object, rows: int, experts: int) -> Contents:
         return vector(_masked(_number(layout, "max_m"), rows, experts))
     a = _tile(layout)
     if rows % a:
-        raise ValueError(f"moe.layout_metadata needs rows to be a multiple of {a}, got rows={rows}")
+        raise ValueError(
+            f"moe.layout_metadata needs rows to be a multiple of {shown(a)}, got rows={shown(rows)}"
+        )
     tiles = balanced_sizes(rows // a, experts)
     if read_field(layout, "metadata_kind") == "per_row":
         return vector([expert for expert, count in enumerate(tiles) for _ in range(a * count)])
@@ -68,8 +70,8 @@ def _masked(max_m: int, rows: int, experts: int) -> list[int]:
     """Full and half full experts in turn."""
     if rows != experts * max_m:
         raise ValueError(
-            f"moe.layout_metadata needs rows = experts * {max_m}, got rows={rows}, "
-            f"experts={experts}"
+            f"moe.layout_metadata needs rows = experts * {shown(max_m)}, got rows={shown(rows)}, "
+            f"experts={shown(experts)}"
         )
     return [max_m // 2 if expert % 2 else max_m for expert in range(experts)]
 

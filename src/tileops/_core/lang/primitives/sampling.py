@@ -14,6 +14,7 @@ from random import Random
 from tileops._core.lang.primitives.contents import Contents, check_size, vector
 from tileops._core.lang.primitives.domain import lengths, non_negative, positive
 from tileops._core.lang.primitives.sizes import ceil_div
+from tileops._core.lang.values import shown
 
 WORKLOAD_SEED = 20_260_731
 """Seeds all random data of workload rows; another value changes every one of them."""
@@ -150,5 +151,6 @@ def _ascending(rng: Random, count: int, below: int, filler: int) -> list[int]:
 def _at_most(callee: str, name: str, value: int, bound_name: str, bound: int) -> None:
     if value > bound:
         raise ValueError(
-            f"{callee} needs {name} <= {bound_name}, got {name}={value}, {bound_name}={bound}"
+            f"{callee} needs {name} <= {bound_name}, "
+            f"got {name}={shown(value)}, {bound_name}={shown(bound)}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tileops._core.lang import dtypes
+from tileops._core.lang.values import shown
 
 
 def promote_int_to_float(d: str) -> str:
@@ -37,7 +38,7 @@ def category(value: object) -> str:
         return "complex"
     if hasattr(value, "__index__"):
         return "int"
-    raise ValueError(f"category needs a number or a dtype, got {value!r}")
+    raise ValueError(f"category needs a number or a dtype, got {shown(value)}")
 
 
 def representable(value: int | float | complex, d: str) -> bool:

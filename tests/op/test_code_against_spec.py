@@ -334,6 +334,14 @@ def test_a_default_that_the_spec_has_not() -> None:
     assert findings("OwnDefaultFwdOp") == [("signature.params.gain.default", 47, reason)]
 
 
+def test_a_default_too_long_to_be_written_out() -> None:
+    spec = copy.deepcopy(SPEC)
+    spec["signature"]["params"]["gain"]["default"] = 10**300
+    op_class("HugeDefaultFwdOp", spec)
+    reason = "the spec has an integer of 997 bits, __init__ has 1.0"
+    assert findings("HugeDefaultFwdOp") == [("signature.params.gain.default", 47, reason)]
+
+
 def test_operators_where_the_spec_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = {**SPEC, "composition": {"kind": "composite", "stages": [{"name": "a", "op": "AddOp"}]}}
     cls = op_class("NoOperatorsFwdOp", spec)

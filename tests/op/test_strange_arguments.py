@@ -157,6 +157,22 @@ def test_scalars_that_no_operator_carries(name, value, text):
     assert op(matrix(), k=-(2**63), s=2**100, m="größer").shape == (N, N)
 
 
+def test_large_integers_are_shown_by_their_size():
+    huge, shown = 10**5000, "an integer of 16610 bits"
+    with pytest.raises(TypeError, match=f"name of a target, got {shown}"):
+        add_op()(2.0, target=huge)
+    with pytest.raises(SignatureError, match=f"a float can hold, got {shown}"):
+        add_op()(huge)
+    with pytest.raises(SignatureTypeError, match=f"inputs.y: expected a tensor, got {shown}"):
+        add_op()(2.0)(matrix(), huge)
+
+    def forward(self, x, k: int = huge):
+        return x
+
+    with pytest.raises(TypeError, match=rf"forward takes \(x, k: 'int' = {shown}\), its spec"):
+        body_op("Huge", {"x": tensor(), "w": tensor()}, {"y": tensor()}, forward)
+
+
 def test_long_names_and_values_are_cut():
     op = add_op()(2.0)
     with pytest.raises(SignatureTypeError) as caught:

@@ -10,6 +10,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tileops._core.lang.values import shown
 from tileops._core.spec.model import OpSpec
 
 Role = Literal["input", "out", "execution"]
@@ -100,8 +101,8 @@ def _check_order(cls: type, declared: list[inspect.Parameter], spec: OpSpec) -> 
         or unnamed
     ):
         raise TypeError(
-            f"{cls.__name__}.forward takes ({', '.join(map(str, declared))}), its spec asks for "
-            f"({', '.join(wanted)}) and then execution arguments"
+            f"{cls.__name__}.forward takes ({', '.join(map(_written, declared))}), "
+            f"its spec asks for ({', '.join(wanted)}) and then execution arguments"
         )
 
 
@@ -109,4 +110,12 @@ def _spelled(parameter: inspect.Parameter) -> str:
     """The parameter as name, or `name=default`."""
     if parameter.default is MISSING:
         return parameter.name
-    return f"{parameter.name}={parameter.default!r}"
+    return f"{parameter.name}={shown(parameter.default)}"
+
+
+def _written(parameter: inspect.Parameter) -> str:
+    """The parameter as it stands in the class."""
+    if parameter.default is MISSING:
+        return str(parameter)
+    equals = "=" if parameter.annotation is parameter.empty else " = "
+    return f"{parameter.replace(default=MISSING)}{equals}{shown(parameter.default)}"

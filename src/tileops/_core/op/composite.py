@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tileops._core.lang.values import shown
 from tileops._core.op.entries import Entries
 
 if TYPE_CHECKING:
@@ -56,15 +57,16 @@ class Composite(Entries):
             return held
         raise ValueError(
             f"{self._name}: stage {stage!r} holds a {type(held).__name__} for the identity "
-            f"{identity!r}; it cannot hold another {type(given).__name__} there"
+            f"{shown(identity)}; it cannot hold another {type(given).__name__} there"
         )
 
     def _hold(self, stage: str, identity: Hashable, given: Any, params: dict[str, Any]) -> Op:
         """Hold a sub-op that is not held yet."""
         if torch.compiler.is_compiling():
             raise RuntimeError(
-                f"{self._name}: stage {stage!r} holds no sub-op for the identity {identity!r}, and "
-                "a compiler cannot make one: call the op once before it is compiled"
+                f"{self._name}: stage {stage!r} holds no sub-op for the identity "
+                f"{shown(identity)}, and a compiler cannot make one: call the op once before it is "
+                "compiled"
             )
         self._demand_constructed()
         self._check_place(stage, identity)
@@ -111,7 +113,8 @@ class Composite(Entries):
             if op is given:
                 raise ValueError(
                     f"{self._name}: this {type(given).__name__} is held for stage {place!r} "
-                    f"and identity {known!r}, asked for stage {stage!r} and identity {identity!r}"
+                    f"and identity {shown(known)}, asked for stage {stage!r} and identity "
+                    f"{shown(identity)}"
                 )
         path = _path_to(given, self)
         if path:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from tileops._core.boundary import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
+from tileops._core.lang.values import shown
 from tileops._core.op.state import OpState
 from tileops._core.runtime.construction import Constructed
 from tileops._core.targets import loading, registry
@@ -37,7 +38,7 @@ class Construction(OpState):
         if not (asked is None or (isinstance(asked, str) and asked)):
             raise TypeError(
                 f"{type(self).__name__}: target must be None, {BUILTIN!r} or the name of a target, "
-                f"got {asked!r}"
+                f"got {shown(asked)}"
             )
         self.target = target
         loading.ensure_complete(type(self).__name__)

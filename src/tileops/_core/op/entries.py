@@ -17,6 +17,7 @@ from tileops._core.dispatch.call_spec import CallSpec, unkeyable_field
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.select import Choice, choose
 from tileops._core.dispatch.table import ImplementationTable
+from tileops._core.lang.values import shown
 from tileops._core.op.calls import Calls
 from tileops._core.op.notes import add_note
 from tileops._core.targets import loading, registry
@@ -104,7 +105,7 @@ class Entries(Calls):
                 if entry is None:
                     raise TypeError(
                         f"{cls.__name__}.entry_for: the factory returned None for the identity "
-                        f"{identity!r}"
+                        f"{shown(identity)}"
                     )
                 if self._tune_requested:
                     for kernel in kernels_in(entry):
@@ -217,13 +218,14 @@ def build_of(cls: type[Kernel], call: CallSpec) -> tuple[Hashable, Callable[[], 
     pair: object = cls.entry_for(call)
     if not (isinstance(pair, tuple) and len(pair) == 2 and callable(pair[1])):
         raise TypeError(
-            f"{cls.__name__}.entry_for returned {pair!r}, expected an identity and a callable"
+            f"{cls.__name__}.entry_for returned {shown(pair)}, expected an identity and a callable"
         )
     try:
         hash(pair[0])
     except TypeError:
         raise TypeError(
-            f"{cls.__name__}.entry_for returned the identity {pair[0]!r}, which cannot be hashed"
+            f"{cls.__name__}.entry_for returned the identity {shown(pair[0])}, "
+            "which cannot be hashed"
         ) from None
     return pair
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import tileops
 from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
+from tileops._core.lang.values import shown
 from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
 from tileops._core.validate.objects import unusable_class, unusable_function
 from tileops._core.validate.operators import check_operators
@@ -151,11 +152,11 @@ def _check_init_parameter(
     has_default = theirs.default is not inspect.Parameter.empty
     declared = ours.optional is not False if isinstance(ours, TensorInput) else ours.has_default
     if has_default != declared:
-        word = f"the default {theirs.default!r}" if has_default else "no default"
+        word = f"the default {shown(theirs.default)}" if has_default else "no default"
         yield _error(spec, 47, f"{path}.default", f"in __init__ it has {word}")
     elif has_default and not _same_default(ours, theirs.default):
         wanted = None if isinstance(ours, TensorInput) else ours.default
-        reason = f"the spec has {wanted!r}, __init__ has {theirs.default!r}"
+        reason = f"the spec has {shown(wanted)}, __init__ has {shown(theirs.default)}"
         yield _error(spec, 47, f"{path}.default", reason)
 
 

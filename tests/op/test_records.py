@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import dataclass, replace
 
 import pytest
@@ -23,6 +25,33 @@ def test_last_call_before_after_and_after_a_failure():
     assert op.last_call is record
     op(*pair(5))
     assert op.last_call is not record
+
+
+@pytest.mark.parametrize(
+    "way", [copy.copy, copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))]
+)
+def test_record_is_copied_and_pickled(way):
+    part = add_op()
+    stages = {"kind": "composite", "stages": [{"name": "add", "op": part.__name__}]}
+    cls = body_op(
+        "Kept",
+        {"x": tensor(), "ids": {"dtype": "int32", "shape": "[2]", "values": "full((2,), 0)"}},
+        {"z": tensor()},
+        lambda self, x, ids: self.delegate_for("add", None)(x, x),
+        composition=stages,
+    )
+    cls.delegate_types = {"add": part}
+    op = cls()
+    op(torch.ones(3), torch.tensor([4, 5], dtype=torch.int32))
+    record, new = op.last_call, way(op.last_call)
+    assert new is not record
+    for field in ("indices", "branch_key", "device", "tensors", "traffic", "written", "has_out"):
+        assert getattr(new, field) == getattr(record, field)
+    assert new.metadata_values("ids") == [4, 5]
+    (inner,) = new.stages["add"]
+    assert inner.shape("z") == (3,)
+    with pytest.raises(AttributeError, match="a record is frozen"):
+        new.facts = None
 
 
 def test_fields_of_a_record():

@@ -108,6 +108,32 @@ def test_selection_holds_against_later_registrations_and_defaults():
     assert op.serving_target == BUILTIN
 
 
+def test_construction_time_tensor_bound_anew_takes_kernels_of_its_own():
+    held = {"w": {"dtype": "T", "shape": "[*S]"}}
+    cls = body_op("Hold", {"x": tensor()}, {"y": tensor()}, lambda self, x: x, held)
+    built = []
+
+    def build(x, *, w):
+        built.append(w)
+        return lambda x: x + w
+
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build)
+    op, x = cls(torch.ones(2), target="east"), torch.zeros(2)
+    first = op.w
+    for _ in range(2):
+        assert op(x).tolist() == [1, 1]
+    op.w = first
+    assert op(x).tolist() == [1, 1]
+    assert len(built) == 1
+    op.w = torch.full((2,), 3.0)
+    for _ in range(2):
+        assert op(x).tolist() == [3, 3]
+    assert len(built) == 2
+    op.w = first
+    assert op(x).tolist() == [1, 1]
+    assert op.serving_target == "east"
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_kernel_gets_no_lazy_tensor(whole):
     kind = {"signature": {"forall": {"S": "Shape", "T": "DType[float32 | complex64]"}}}

@@ -25,6 +25,7 @@ from tileops._core.dispatch.table import EMPTY_TABLE
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
     from tileops._core.runtime.construction import Constructed
+    from tileops._core.runtime.placement import Copies
     from tileops._core.runtime.plan import _SignaturePlan
     from tileops._core.runtime.record import CallFacts, SignatureCall
     from tileops._core.spec.model import OpSpec
@@ -98,7 +99,7 @@ class OpState(ABC):
     # Running group; the construction-time tensors belong to it too.
     composition_only: bool = False
     """Whether injected objects exclude a target's builder."""
-    _placed_tensors: dict[str, dict[torch.device, torch.Tensor]]
+    _placed_tensors: dict[str, Copies]
     _delegates: dict[str, dict[Hashable, Op]]
     _delegate_stages: dict[int, str]
     _effect_branches: dict[tuple[bool, ...], Any]
@@ -113,10 +114,13 @@ class OpState(ABC):
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Assign an attribute; what construction checked stays, as calls rely on it."""
-            if name in self._fixed_names and self._instance_key is not None:
-                if value is getattr(self, name, self):
-                    return
-                raise self._fixed(name, "assigned")
+            if self._instance_key is not None:
+                if name in self._fixed_names:
+                    if value is getattr(self, name, self):
+                        return
+                    raise self._fixed(name, "assigned")
+                if name in self._parameter_names:
+                    self._forget(name, value)
             super().__setattr__(name, value)
 
         def __delattr__(self, name: str) -> None:
@@ -131,6 +135,12 @@ class OpState(ABC):
             f"{type(self).__name__}: {name} cannot be {done} after construction; construct "
             "another op instead"
         )
+
+    def _forget(self, name: str, value: object) -> None:
+        """Drop what a target built from a construction-time tensor when another one is bound."""
+        copies = self._placed_tensors.get(name)
+        if value is not getattr(self, name, None) and not (copies and copies.knows(value)):
+            self._target_kernels = {}
 
     def _unconstructed(self) -> RuntimeError:
         """The error of an instance without a key."""

@@ -68,7 +68,7 @@ class Copies(dict[torch.device, torch.Tensor]):
         super().__init__()
         self.source = source
 
-    def knows(self, tensor: torch.Tensor) -> bool:
+    def knows(self, tensor: object) -> bool:
         """Whether a tensor is the source or one of the copies."""
         return tensor is self.source or any(tensor is copy for copy in self.values())
 

@@ -169,6 +169,10 @@ class SignatureCall:
     def __repr__(self) -> str:
         return f"SignatureCall({dict(self.tensors)!r}, device={self.device})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        stages = dict(self._stages) if hasattr(self, "_stages") else None
+        return _rebuilt, (self.facts, dict(self._metadata), stages)
+
     @property
     def indices(self) -> Mapping[str, Any]:
         """Parameters, solved indices and lets used on the branch; dtypes by name."""
@@ -277,3 +281,15 @@ class SignatureCall:
             raise OpNotAvailableError(f"{name} is a meta tensor, which has no contents")
         values: list[Any] = tensor.tolist()
         return values
+
+
+def _rebuilt(
+    facts: CallFacts,
+    metadata: Mapping[str, torch.Tensor | None],
+    stages: Mapping[str, tuple[SignatureCall, ...]] | None,
+) -> SignatureCall:
+    """A copy of a record, or one that was pickled."""
+    record = SignatureCall(facts, metadata)
+    if stages is not None:
+        record.file_stages(stages)
+    return record

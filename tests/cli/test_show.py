@@ -57,6 +57,7 @@ def test_parameters_and_cost_are_shown(tileops: Run) -> None:
     assert "normalized_shape  list[int] | tuple[int, ...]  required\n" in out
     assert "eps               float | None                 None\n" in out
     assert "flops = (4 if present(weight) else 3) * prod(B) * prod(normalized_shape)\n" in out
+    assert "\ngradients of x, weight: by RMSNormBwdOp\n" in out
 
 
 def test_kernels_are_shown_with_their_facts(tileops: Run) -> None:

@@ -88,3 +88,25 @@ def test_gradients_of_pairs_are_judged(site: Path, tmp_path: Path) -> None:
         assert f"test_gradients_agree_with_those_of_the_reference[{op}] {word}" in text
         assert f"test_gradients_agree_with_differences[{op}] {word}" in text
         assert f"test_compiled_gradients_are_those_of_eager_calls[{op}] PASSED" in text
+
+
+TARGET = """\
+from tileops import backend
+
+def build(x):
+    return lambda x: x * x
+
+backend.register_detector(target="ahead", detect=lambda device: device.type == "cpu")
+for op in ("SquareFwdOp", "WrongFwdOp"):
+    backend.register_kernel_builder(op=op, target="ahead", build_kernel=build)
+"""
+
+
+def test_a_target_need_not_serve_gradients(site: Path, tmp_path: Path) -> None:
+    (site / "acme_ahead.py").write_text(TARGET, encoding="utf-8")
+    points = site / "acme-1.0.dist-info" / "entry_points.txt"
+    with points.open("a", encoding="utf-8") as file:
+        file.write("[tileops.backends]\nahead = acme_ahead\n")
+    code, text = run(site, tmp_path, "--tileops-ops", "WrongFwdOp", "-v", "-k", "gradients")
+    assert code == 0, text
+    assert "test_gradients_that_a_target_lacks_are_refused[WrongFwdOp] PASSED" in text

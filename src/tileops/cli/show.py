@@ -73,6 +73,7 @@ def _data(spec: OpSpec, kernels: list[KernelFacts]) -> dict[str, Any]:
         "signature": signature_lines(spec),
         "params": [dict(zip(names, row, strict=True)) for row in parameter_rows(spec)],
         "cost": dict(_cost(spec)),
+        "backward": spec.backward.op if spec.backward else None,
         "kernels": [asdict(facts) for facts in kernels],
         "faults": [finding._asdict() for finding in spec.faults],
     }
@@ -94,6 +95,9 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
         sections.append(
             "stages: " + ", ".join(f"{s.name} ({s.op or s.kernel})" for s in spec.composition)
         )
+    if spec.backward:
+        inputs = ", ".join(spec.backward.outputs.values())
+        sections.append(f"gradients of {inputs}: by {spec.backward.op}")
     if spec.faults:
         faults = [f"{f.level} {f.field}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))

@@ -56,7 +56,7 @@ def test_values_on_the_gpu_equal_the_reference(op: str) -> None:
 
 
 def test_gradients_on_the_gpu_agree_with_those_of_the_reference(op: str) -> None:
-    for call in differentiable(op):
+    for call in differentiable(op, "cuda"):
         instance, _ = on_gpu(call)
         wanted = gradients(call, reference(call), torch.float64)
         assert_gradients(call, gradients(call, instance, device="cuda"), wanted)

@@ -15,6 +15,9 @@ from torch import Tensor
 
 from tileops._core.boundary.autograd import gradient_dtypes
 from tileops._core.signature.discriminants import OUT
+from tileops._core.targets.selection import detected
+from tileops.backend import registered_targets
+from tileops.errors import OpNotAvailableError
 from tileops.testing.calling import (
     TOLERANCE,
     construct,
@@ -29,9 +32,24 @@ from tileops.testing.drawing import DrawnCall, drawn
 Gradients = tuple[Tensor | None, ...]
 
 
-def differentiable(op: str) -> list[DrawnCall]:
-    """The drawn calls that take part in gradients; none of an op without a backward op."""
+def differentiable(op: str, device: str = "cpu") -> list[DrawnCall]:
+    """The drawn calls that take part in gradients; none of an op without a backward op.
+
+    None either where a target claims the device and has no builder for the backward op.
+    """
+    if lacking(op, device):
+        return []
     return [call for call in drawn_with_leaves(op) if not refused(call)]
+
+
+def lacking(op: str, device: str) -> str | None:
+    """The target that serves an op on a device and has nothing for its backward op."""
+    backward = spec_of(op).backward
+    if backward is None:
+        return None
+    serving = registered_targets(backward.op)
+    target = detected(torch.device(device))
+    return None if target in serving else target
 
 
 def drawn_with_leaves(op: str) -> list[DrawnCall]:
@@ -104,6 +122,13 @@ def test_gradients_agree_with_those_of_the_reference(bounded: str) -> None:
     for call in differentiable(bounded):
         found = gradients(call, construct(call))
         assert_gradients(call, found, gradients(call, reference(call), torch.float64))
+
+
+def test_gradients_that_a_target_lacks_are_refused(bounded: str) -> None:
+    target, calls = lacking(bounded, "cpu"), drawn_with_leaves(bounded)
+    for call in calls[:1] if target else ():
+        with pytest.raises(OpNotAvailableError, match=f"target {target!r} has no builder for"):
+            gradients(call, construct(call))
 
 
 def test_inputs_that_have_no_gradient_are_refused(bounded: str) -> None:

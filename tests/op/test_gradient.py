@@ -185,6 +185,19 @@ def test_second_derivatives_are_refused(op):
         torch.autograd.grad(op(x, w)[0].sum(), x, create_graph=True)
 
 
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+def test_transforms_that_take_no_formula_are_refused(op, transform):
+    x, w = (leaf.detach() for leaf in leaves())
+    with pytest.raises(RuntimeError) as caught:
+        transform(lambda x: op(x, w)[0].sum())(x)
+    assert str(caught.value) == (
+        f"{type(op).__name__}: torch.func cannot differentiate an op by x; call "
+        "torch.autograd.grad or backward()"
+    )
+    kept = torch.func.grad(lambda x: (x * op(w, w)[0]).sum())(x)
+    torch.testing.assert_close(kept, 3 * w * w)
+
+
 def test_backward_op_without_a_class():
     name = unique("Absent")
     manifest.register({name: spec({"dy": tensor()}, {"dx": tensor()})})

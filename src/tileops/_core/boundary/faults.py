@@ -164,6 +164,25 @@ def refuse_tangents(op: Any, tensors: Mapping[str, Any]) -> None:
         )
 
 
+def _is_transformed() -> bool:
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+is_transformed: Callable[[], bool] = torch.compiler.assume_constant_result(_is_transformed)
+"""Whether a call is inside a transform of `torch.func`; a constant of a trace."""
+
+
+def refuse_transform(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
+    """Refuse inputs by which `torch.func` differentiates: it takes no formula of an operator."""
+    names = [
+        name for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad
+    ]
+    raise RuntimeError(
+        f"{op._spec.name}: torch.func cannot differentiate an op by {', '.join(names)}; call "
+        "torch.autograd.grad or backward()"
+    )
+
+
 def refuse_batching(owner: str) -> Callable[..., NoReturn]:
     """The batching rule of an operator of the class named `owner`: there is none."""
 

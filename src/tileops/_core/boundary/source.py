@@ -151,6 +151,11 @@ class _EntryPrinter:
         if refused:
             with self.writer.block(f"if _is_grad_enabled() and ({' or '.join(refused)})"):
                 self.writer.line(f"_refuse_gradient(_op, {_display(tensors)})")
+        if given:
+            differentiated = " or ".join(test for name, test in tests.items() if name in given)
+            condition = f"_is_grad_enabled() and ({differentiated}) and _is_transformed()"
+            with self.writer.block(f"if {condition}"):
+                self.writer.line(f"_refuse_transform(_op, {_display(self._named_inputs())})")
 
     def _requires_grad(self, name: str) -> str:
         """The test of whether a tensor is passed and requires grad."""

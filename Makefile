@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden demo bench bench-host docs check clean
+.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden pages demo bench bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,9 @@ examples: .venv/.dev ## Install and test what extends TileOPs: examples/, and al
 
 golden: .venv/.dev ## Rewrite the expected generated code
 	$(PYTEST) tests/golden --rewrite-golden
+
+pages: .venv/.dev ## Rewrite docs/ops, the pages of all ops
+	$(BIN)/tileops docs docs/ops --results benchmarks/results
 
 bench: .venv/.dev ## Time the kernels on this machine's GPU; results go to RESULTS
 	$(BIN)/python benchmarks/measure_kernels.py --out '$(RESULTS)' $(ARGS)

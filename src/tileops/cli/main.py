@@ -11,6 +11,7 @@ from types import ModuleType
 from tileops.cli import (
     bench,
     demo,
+    docs,
     doctor,
     explain,
     fuzz,
@@ -33,6 +34,7 @@ COMMANDS: tuple[ModuleType, ...] = (
     bench,
     report,
     fuzz,
+    docs,
     new,
     schema,
     doctor,

@@ -118,36 +118,16 @@ def _row_adder(width: int, dtype: str, lanes: int):
     return add
 
 
-def build_norm_on_chip(
-    norm: Norm, width: int, *, lanes: int, rows: int, resident: int = 1
-) -> Program:
-    """Each row is held in registers: one read and one write of every matrix.
+def _row_statistics(norm: Norm, width: int, lanes: int, rows: int):
+    """Makes a macro that gives the centre of a row in registers, and the factor of its distances.
 
-    Tensors: `X [M, width]`, the other summand, weight `[width]`, bias, the result `Y [M, width]`
-    and the sum; contiguous, `M` at run time, all starting on 16-byte boundaries. In the place of
-    one that `norm` does not have, the caller passes `X`, or `Y` for a result.
-
-    Args:
-        norm: what is computed.
-        width: elements of a row.
-        lanes: threads that share a row, a power of two.
-        rows: rows of a block.
-        resident: blocks that a multiprocessor must have registers for.
+    It takes the row's registers, the two results' registers, the thread's lane and its index.
     """
-    dtype = norm.dtype
-    count = widest_vector(width, dtype)
+    count = widest_vector(width, norm.dtype)
     whole, rest = divmod(width // count, lanes)
-    held = (whole + (rest > 0)) * count
-    parameters = norm.weighted + norm.biased
-    prefetch = parameters and held * item_bytes(dtype) <= _PREFETCH_BYTES
-    beside = held if prefetch else count
-    load_row = row_loader(width // count, lanes, count)
+    partials = rows * max(1, lanes // WARP)
     sum_row = row_sum(lanes, rows)
     merge_row = row_reduction(lanes, rows, merge_moments if rest else merge_equal_moments)
-    put = _normaliser(norm, count)
-    add = _row_adder(width, dtype, lanes)
-    M = T.dynamic("M")
-    partials = rows * max(1, lanes // WARP)
 
     @T.macro
     def squares_of_row(x, total, centre, lane, thread):
@@ -184,6 +164,38 @@ def build_norm_on_chip(
         else:
             squares_of_row(x, total, centre, lane, thread)
         total[0] = T.rsqrt(total[0] * (1.0 / width) + norm.eps)
+
+    return statistics
+
+
+def build_norm_on_chip(
+    norm: Norm, width: int, *, lanes: int, rows: int, resident: int = 1
+) -> Program:
+    """Each row is held in registers: one read and one write of every matrix.
+
+    Tensors: `X [M, width]`, the other summand, weight `[width]`, bias, the result `Y [M, width]`
+    and the sum; contiguous, `M` at run time, all starting on 16-byte boundaries. In the place of
+    one that `norm` does not have, the caller passes `X`, or `Y` for a result.
+
+    Args:
+        norm: what is computed.
+        width: elements of a row.
+        lanes: threads that share a row, a power of two.
+        rows: rows of a block.
+        resident: blocks that a multiprocessor must have registers for.
+    """
+    dtype = norm.dtype
+    count = widest_vector(width, dtype)
+    whole, rest = divmod(width // count, lanes)
+    held = (whole + (rest > 0)) * count
+    parameters = norm.weighted + norm.biased
+    prefetch = parameters and held * item_bytes(dtype) <= _PREFETCH_BYTES
+    beside = held if prefetch else count
+    load_row = row_loader(width // count, lanes, count)
+    statistics = _row_statistics(norm, width, lanes, rows)
+    put = _normaliser(norm, count)
+    add = _row_adder(width, dtype, lanes)
+    M = T.dynamic("M")
 
     @T.macro
     def store(x, w, b, total, centre, W, B, Y, row, k, column):

@@ -1,8 +1,8 @@
 # `make help` lists the targets. Variables that may be set on the command line:
 #   PYTHON   the interpreter from which the environment is made, 3.10 or later
 #   TORCH    what to install as PyTorch, before anything else: a requirement, with pip's options
-#   RESULTS  the folder that receives what `bench` measures
-#   ARGS     further arguments of `demo`, `llama`, `test`, `test-gpu`, `mutants` and `bench`
+#   RESULTS  the folder that receives what `bench` and `bench-cpu` measure
+#   ARGS     further arguments of `demo`, `llama`, `test`, `test-gpu`, `mutants`, `bench` and `bench-cpu`
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden pages demo bench bench-host docs check clean
+.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden pages demo bench bench-cpu bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -67,8 +67,17 @@ golden: .venv/.dev ## Rewrite the expected generated code
 pages: .venv/.dev ## Rewrite docs/ops, the pages of all ops
 	$(BIN)/tileops docs docs/ops --results benchmarks/results
 
-bench: .venv/.dev ## Time the kernels on this machine's GPU; results go to RESULTS
-	$(BIN)/python benchmarks/measure_kernels.py --out '$(RESULTS)' $(ARGS)
+bench: .venv/.dev ## Time the ops with TileLang kernels on this machine's GPU, and write the report
+	mkdir -p '$(RESULTS)'
+	$(BIN)/tileops bench --device cuda --tilelang --against torch,torch-compile,cublas,cudnn \
+	    --graph --jobs 8 --patience 60 --json '$(RESULTS)/bench.json' --resume $(ARGS)
+	$(BIN)/tileops report '$(RESULTS)/bench.json'
+
+bench-cpu: .venv/.dev ## Time small rows of many ops on the CPU for half a minute, and write the report
+	mkdir -p '$(RESULTS)'
+	OMP_NUM_THREADS=1 $(BIN)/tileops bench --budget 25 --patience 2 --seconds 0.05 --against torch \
+	    --json '$(RESULTS)/cpu.json' --junit '$(RESULTS)/cpu.xml' $(ARGS)
+	$(BIN)/tileops report '$(RESULTS)/cpu.json'
 
 bench-host: .venv/.dev ## Time what runs on the host: warm calls, the validator over many specs
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/measure_calls.py

@@ -163,12 +163,16 @@ def test_demo_prints_ranking_table_and_check(tileops: Run) -> None:
     scores = [float(line.split()[0]) for line in lines[1 : len(BUILT_IN_SENTENCES)]]
     assert scores == sorted(scores, reverse=True)
     header = next(line for line in lines if line.startswith("op "))
-    assert header.split() == ["op", "calls", "served", "by", "kernel", "ms", "MFLOP", "MB", "share"]
+    columns = ["op", "calls", "served", "by", "kernel", "ms", "MFLOP", "MB", "share", "of", "limit"]
+    assert header.split() == columns
     assert any(line.startswith("GemmFwdOp") for line in lines)
     assert "within the limit of 1e-04" in lines[-1]
 
 
-def test_demo_takes_sentences_and_prints_data(tileops: Run, tmp_path: Path) -> None:
+def test_demo_takes_sentences_and_prints_data(
+    tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
     path = tmp_path / "sentences.txt"
     path.write_text("a cat\na kitten\na lorry\n", encoding="utf-8")
     by_file = tileops("demo", "--file", str(path), "--json").data
@@ -176,9 +180,11 @@ def test_demo_takes_sentences_and_prints_data(tileops: Run, tmp_path: Path) -> N
     assert [r["sentence"] for r in by_file["ranking"]] == ["a kitten", "a lorry"]
     assert by_file["ranking"] == by_words["ranking"]
     assert by_file["passed"]
-    assert {"op", "calls", "target", "kernels", "seconds", "flops", "bytes"} == set(
-        by_file["ops"][0]
+    first = by_file["ops"][0]
+    assert {"op", "calls", "target", "kernels", "seconds", "flops", "bytes", "efficiency"} == set(
+        first
     )
+    assert first["efficiency"] is None, "nobody measured this CPU"
 
 
 def test_demo_fails_above_the_limit(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tileops.bench.clock import LEAST, captured, host_timing, race
+from tileops.bench.clock import LEAST, Laps, captured, host_timing, race
 from tileops.bench.profiles import profile_for
 from tileops.cli import main
 
@@ -54,3 +54,10 @@ def test_a_graph_replays_the_call_of_its_turn() -> None:
     for turn in (0, 1, 3):
         replay(turn)
     assert (seen - before).tolist() == [1.0, 2.0]
+
+
+def test_laps_run_by_the_device() -> None:
+    laps = Laps(CUDA)
+    for _ in range(2):
+        laps.call(torch.cuda._sleep, CYCLES)
+    assert min(laps.seconds()) > CYCLES / 3e9

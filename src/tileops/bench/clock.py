@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -21,6 +21,7 @@ LEAST, MOST = 3, 50
 ROUNDS = 5
 """How often contestants take turns, so that a device that slows down slows all of them."""
 
+Result = TypeVar("Result")
 Launch = Callable[[int], Any]
 """Makes the call of a turn."""
 
@@ -71,6 +72,42 @@ def samples(launch: Launch, turns: Sequence[int], device: torch.device) -> list[
         device: where they run.
     """
     return _events(launch, turns) if device.type == "cuda" else _host(launch, turns)
+
+
+class Laps:
+    """The time of calls where they are made, one after the other, as a program makes them.
+
+    The cache is as the calls before left it, and nothing waits: on CUDA the device's clock runs
+    from the start of a call to its end.
+
+    Args:
+        device: where the calls run.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._seconds: list[float] = []
+        self._pairs: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    def call(self, function: Callable[..., Result], *args: Any) -> Result:
+        """What a function returns; the call is timed."""
+        if not self._cuda:
+            start = time.perf_counter()
+            result = function(*args)
+            self._seconds.append(time.perf_counter() - start)
+            return result
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        result = function(*args)
+        last.record()
+        self._pairs.append((first, last))
+        return result
+
+    def seconds(self) -> list[float]:
+        """What each call took; waits for the device."""
+        if self._pairs:
+            self._pairs[-1][1].synchronize()
+        return self._seconds + [first.elapsed_time(last) / 1e3 for first, last in self._pairs]
 
 
 def host_timing(launch: Launch, device: torch.device) -> Timing | None:

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from tileops.bench.clock import LEAST, MOST, ROUNDS, host_timing, race, timing
+from tileops.bench.clock import LEAST, MOST, ROUNDS, Laps, host_timing, race, timing
 
 CPU = torch.device("cpu")
 
@@ -44,3 +44,11 @@ def test_contestants_take_turns() -> None:
 
 def test_a_call_that_ends_on_the_host_has_no_time_beside_it() -> None:
     assert host_timing(lambda turn: None, CPU) is None
+
+
+def test_calls_are_timed_where_they_are_made() -> None:
+    laps = Laps(CPU)
+    assert laps.call(max, 3, 5) == 5
+    laps.call(time.sleep, 0.01)
+    first, second = laps.seconds()
+    assert first < 0.01 <= second

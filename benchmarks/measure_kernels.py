@@ -14,8 +14,6 @@ import json
 import math
 import multiprocessing
 import os
-import platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +31,9 @@ os.environ.setdefault("TILELANG_PRINT_ON_COMPILATION", "0")
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from tileops.bench import clock as bench_clock
+from tileops.bench.environment import environment as bench_environment
 
 ROUNDS, LAUNCHES, WARM_UP = 5, 20, 3
 SETS = 3  # of inputs, used in rotation
@@ -198,26 +199,16 @@ def relative_error(result: Tensor, expected: Tensor) -> float:
 
 
 class Clock:
-    """Times launches on the device, each with a cold L2 cache."""
-
-    def __init__(self) -> None:
-        # Written for longer than a launch takes the host, so that the device never waits for it.
-        self._flush = torch.empty(1 << 29, dtype=torch.int8, device="cuda")
+    """The bench's clock: times launches on the device, each with a cold L2 cache."""
 
     def microseconds(
         self, launch: Callable[..., Any], sets: list[Inputs], count: int
     ) -> list[float]:
         """Device time of each of `count` launches."""
-        pairs = []
-        for i in range(count):
-            self._flush.zero_()
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            launch(*sets[i % len(sets)])
-            stop.record()
-            pairs.append((start, stop))
-        torch.cuda.synchronize()
-        return [start.elapsed_time(stop) * 1e3 for start, stop in pairs]
+        found = bench_clock.samples(
+            lambda turn: launch(*sets[turn % len(sets)]), range(count), torch.device("cuda")
+        )
+        return [seconds * 1e6 for seconds in found]
 
 
 def measure(case: Case, clock: Clock) -> dict[str, Any]:
@@ -292,23 +283,9 @@ def goals(results: list[Mapping[str, Any]]) -> Iterator[str]:
         yield f"GEMM 4096x4096x7168 bfloat16: {ratio:.3f} of cuBLAS, promised 0.95"
 
 
-def environment(commit: str) -> dict[str, str]:
+def environment(commit: str) -> dict[str, str | None]:
     """What the figures depend on."""
-    import tilelang
-
-    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,clocks.sm,power.limit"]
-    state = subprocess.run(
-        [*query, "--format=csv,noheader"], capture_output=True, text=True, check=False
-    )
-    return {
-        "device": torch.cuda.get_device_name(),
-        "driver, highest and present clock, power limit": state.stdout.strip(),
-        "torch": torch.__version__,
-        "tilelang": tilelang.__version__,
-        "python": platform.python_version(),
-        "commit": commit,
-        "date": time.strftime("%Y-%m-%d"),
-    }
+    return {**bench_environment(torch.device("cuda"), commit), "date": time.strftime("%Y-%m-%d")}
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from tileops.bench.measuring import LEFT_OUT, RowRecord
 from tileops.errors import TileOpsError
 
 FORMAT, VERSION = "tileops-bench", 1
+FIGURES = 5
+"""Significant figures of a number that is kept."""
 PAUSE = 2.0
 """Seconds between two writings of an unfinished file."""
 
@@ -108,11 +110,33 @@ class Keeper:
         """
         if self._path is None:
             return
-        text = json.dumps(self._results.data(), indent=1)
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
-            beside.write_text(text + "\n", encoding="utf-8")
+            beside.write_text(_text(self._results.data()), encoding="utf-8")
             beside.replace(self._path)
         except OSError as error:
             raise ResultsFault(f"{self._path}: {error.strerror}") from error
         self._written = time.monotonic()
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    """The file's text, an entry of a list on each line: changes of rows are changes of lines."""
+    parts = []
+    for key, value in data.items():
+        if isinstance(value, list):
+            entries = ",\n".join(json.dumps(_rounded(entry)) for entry in value)
+            parts.append(f'"{key}": [\n{entries}\n]')
+        else:
+            parts.append(f'"{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _rounded(value: Any) -> Any:
+    """Plain data, its numbers with as many figures as a measurement has."""
+    if isinstance(value, float):
+        return float(f"{value:.{FIGURES}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value

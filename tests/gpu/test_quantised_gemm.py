@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from tileops.gemm import GemmFp8FwdOp, GemmW4A16FwdOp
-from tileops.gemm.kernels import TILES_FP8, GemmFp8PipelinedKernel, GemmW4A16FewRowsKernel
+from tileops.gemm.kernels import (
+    TILES_FP8,
+    TILES_FP8_BY_ROW,
+    GemmFp8PipelinedKernel,
+    GemmW4A16FewRowsKernel,
+)
 
 CODES = torch.float8_e4m3fn
 # One rounding to 16 bits of a sum of products of order one, each step exact to some 14 bits.
@@ -58,12 +63,18 @@ def test_scaled_products_are_accurate(draw, serving, kinds, out_dtype, biased):
     assert serving(op, "gemm_fp8") == {"GemmFp8PipelinedKernel"}
 
 
-@pytest.mark.parametrize("kinds", SCALES, ids=str)
-@pytest.mark.parametrize("tile", TILES_FP8, ids=str)
-def test_every_tile_is_accurate_again_and_again(draw, kinds, tile):
-    if kinds[1] == "row_block" and tile == TILES_FP8[0]:
-        tile = TILES_FP8[1]  # the wide tile has no registers for the scales of all columns
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize(
+    ("kinds", "tile"),
+    [
+        *((kinds, tile) for kinds in SCALES[:2] for tile in TILES_FP8),
+        *((SCALES[2], tile) for tile in TILES_FP8_BY_ROW),
+    ],
+    ids=str,
+)
+def test_every_tile_is_accurate_again_and_again(draw, kinds, tile, cluster):
     kernel = GemmFp8PipelinedKernel(*kinds, False, torch.bfloat16, tile, 132)
+    kernel.config = {"group": 8, "cluster": cluster}
     inputs = operands(draw, 1032, 2056, 2064, *kinds)
     check(kernel, kinds, *inputs)
     first = kernel(*inputs)

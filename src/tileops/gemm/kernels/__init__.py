@@ -28,6 +28,7 @@ from tileops.gemm.kernels.packed import (
 )
 from tileops.gemm.kernels.scaled import (
     TILES_FP8,
+    TILES_FP8_BY_ROW,
     BmmFP8Call,
     BmmFP8FwdInterface,
     BmmFP8PortableKernel,
@@ -71,4 +72,5 @@ __all__ = [
     "GemvKernel",
     "TILES",
     "TILES_FP8",
+    "TILES_FP8_BY_ROW",
 ]

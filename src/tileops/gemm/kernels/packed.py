@@ -129,8 +129,8 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
         cls, call: GemmW4A16Call
     ) -> tuple[Hashable, Callable[[], GemmW4A16FewRowsKernel]]:
         """One build for each group size and class of shapes."""
-        # Blocks of more rows read the activation less often, once there are enough of them.
-        rows = 32 if call.n >= 32 * 2 * call.sm_count else 16
+        # What more rows of the activation take in registers, more rows of the weight make up for.
+        rows = 16 if call.m <= 8 else 32
         columns = next(columns for columns in (8, 16, 32) if call.m <= columns or columns == 32)
         constants = call.group_size, rows, columns
         return constants, lambda: cls(*constants)
@@ -138,7 +138,7 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Warps that share the runs of a row."""
-        return {"warps": 8}
+        return {"warps": 16 if self.columns == 8 else 8}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:

@@ -87,10 +87,11 @@ class GemmFp8PortableKernel(PortableKernel[GemmFp8Call], GemmFp8FwdInterface):
         return _with_bias(left @ right.T, bias).to(self.call.out_dtype)
 
 
-TILES_FP8 = (
-    Tile(128, 192, 128, 4), Tile(128, 128, 128, 5), Tile(64, 128, 128, 6), Tile(64, 64, 128, 8),
-)  # fmt: skip
+TILES_FP8 = (Tile(128, 128, 128, 5), Tile(64, 128, 128, 6), Tile(64, 64, 128, 8))
 """A panel of 64 columns lies within one scale of a tile of codes."""
+
+TILES_FP8_BY_ROW = (Tile(128, 64, 128, 7), Tile(64, 64, 128, 8))
+"""Scales of all columns take the registers that wider tiles need."""
 
 
 class GemmFp8PipelinedKernel(Kernel, GemmFp8FwdInterface):
@@ -139,8 +140,7 @@ class GemmFp8PipelinedKernel(Kernel, GemmFp8FwdInterface):
     @classmethod
     def entry_for(cls, call: GemmFp8Call) -> tuple[Hashable, Callable[[], GemmFp8PipelinedKernel]]:
         """One build for each kind of scales, result and class of shapes."""
-        # Scales of all columns take the registers that a wide tile needs.
-        tiles = TILES_FP8[1:] if call.scales_b == "row_block" else TILES_FP8
+        tiles = TILES_FP8_BY_ROW if call.scales_b == "row_block" else TILES_FP8
         tile = min(
             tiles,
             key=lambda tile: tile.cycles(call.m, call.n, call.k, sm_count=call.sm_count, width=1),

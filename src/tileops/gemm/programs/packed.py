@@ -15,6 +15,7 @@ _ROWS, _COLUMNS = 16, 8  # rows of the weight, and of the activation, in one pro
 _WORD = 8  # codes of 32 bits
 _WORDS = RUN // _LANES // _WORD  # of a row, that one lane reads of a run: 16 bytes
 _PAIRS = _WORD // 2
+_THREADS = 1024  # of a multiprocessor, that 64 registers each leave room for
 
 _DECODE = r"""
 #include <cuda_fp16.h>
@@ -34,13 +35,13 @@ def _loads(group: int, rows: int, columns: int):
     tiles, spans = rows // _ROWS, columns // _COLUMNS
 
     @T.macro
-    def load_weight(W, S, Z, words, scale, zeros, set, bn, N, run, row, lane):
+    def load_weight(W, S, Z, words, scale, zeros, bn, N, run, row, lane):
         for r in T.unroll(2 * tiles):
             n = T.min(bn * rows + r * _COLUMNS + row, N - 1)
             for v in T.vectorized(_WORDS):
-                words[(set * 2 * tiles + r) * _WORDS + v] = W[n, (run * _LANES + lane) * _WORDS + v]
-            scale[set * 2 * tiles + r] = S[n, run * RUN // group]
-            zeros[set * 2 * tiles + r] = Z[n, run * RUN // group]
+                words[r * _WORDS + v] = W[n, (run * _LANES + lane) * _WORDS + v]
+            scale[r] = S[n, run * RUN // group]
+            zeros[r] = Z[n, run * RUN // group]
 
     @T.macro
     def load_activation(X, x, bm, M, run, row, lane):
@@ -79,10 +80,10 @@ def _products(tiles: int, spans: int):
                     )  # fmt: skip
 
     @T.macro
-    def accumulate(words, scale, zeros, x, a, zero, sums, totals, set):
+    def accumulate(words, scale, zeros, x, a, zero, sums, totals):
         """Adds the scaled products of a run to the totals."""
         for tile in T.unroll(tiles):
-            r = (set * tiles + tile) * 2
+            r = tile * 2
             for i in T.unroll(2):
                 zero[i] = (T.cast(zeros[r + i], "int32") | 0x6400) * 0x10001
             T.clear(sums)
@@ -130,15 +131,16 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
         with T.Kernel(
             T.ceildiv(N, rows), T.ceildiv(M, columns), threads=threads, prelude=_DECODE
         ) as (bn, bm):
+            if spans == 1:  # many warps, so that enough of the weight is on its way
+                T.annotate_min_blocks_per_sm(_THREADS // threads)
             thread = T.get_thread_binding()
             warp = thread // _WARP
             runs = groups * (group // RUN)
             row = thread % _WARP // _LANES
             lane = thread % _LANES
-            # Two sets, so that codes are on their way while others are multiplied.
-            words = T.alloc_local((4 * tiles * _WORDS,), "int32")
-            scale = T.alloc_local((4 * tiles,), "float16")
-            zeros = T.alloc_local((4 * tiles,), "uint8")
+            words = T.alloc_local((2 * tiles * _WORDS,), "int32")
+            scale = T.alloc_local((2 * tiles,), "float16")
+            zeros = T.alloc_local((2 * tiles,), "uint8")
             zero = T.alloc_local((2,), "int32")
             x = T.alloc_local((spans * _WORDS * _PAIRS,), "int32")
             a = T.alloc_local((4,), "int32")
@@ -152,17 +154,10 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Pro
             steps = (warp + 1) * runs // warps - first
             T.clear(totals)
             T.clear(x)
-            load_weight(W, S, Z, words, scale, zeros, 0, bn, N, T.min(first, runs - 1), row, lane)
-            for pair in T.serial(T.ceildiv(steps, 2)):
-                for set in T.unroll(2):
-                    step = pair * 2 + set
-                    if step < steps:
-                        load_activation(X, x, bm, M, first + step, row, lane)
-                        load_weight(
-                            W, S, Z, words, scale, zeros, 1 - set, bn, N,
-                            T.min(first + step + 1, runs - 1), row, lane,
-                        )  # fmt: skip
-                        accumulate(words, scale, zeros, x, a, zero, sums, totals, set)
+            for step in T.serial(steps):
+                load_weight(W, S, Z, words, scale, zeros, bn, N, first + step, row, lane)
+                load_activation(X, x, bm, M, first + step, row, lane)
+                accumulate(words, scale, zeros, x, a, zero, sums, totals)
             for tile in T.unroll(tiles):
                 for s in T.unroll(spans):
                     for i in T.unroll(4):

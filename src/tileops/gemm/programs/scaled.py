@@ -28,36 +28,29 @@ _RESULTS = 8  # 16-bit results of 16 bytes
 
 
 def _scales(tiling: Tiling, scales_a: str, scales_b: str):
-    """Makes the macros that fetch scales for a step, take them up, and add a step to sums by them.
+    """Makes the macros that fetch the scales of a step, and that add a step to sums by them.
 
-    Where rows of `B` have scales of their own, `sb` holds one for each column of the tile, which
-    are read as they are taken up for want of registers; else one for each panel.
+    Where rows of `B` have scales of their own, `sb` holds one for each column of the tile, else one
+    for each panel.
     """
     panels = tiling.columns // PANEL
 
     @T.macro
-    def fetch(SA, SB, next_a, next_b, top, left, last_row, last_column, step):
+    def fetch(SA, SB, sa, sb, top, left, last_row, last_column, step):
         for i in T.Parallel(tiling.rows):
             if scales_a == "tensor":
-                next_a[i] = SA[0, 0]
+                sa[i] = SA[0, 0]
             else:
-                next_a[i] = SA[T.min(top + i, last_row), step]
-        if scales_b != "row_block":
-            for p in T.unroll(panels):
-                if scales_b == "tensor":
-                    next_b[p] = SB[0, 0]
-                else:
-                    next_b[p] = SB[T.min(left + p * PANEL, last_column) // RUN, step]
-
-    @T.macro
-    def take(SB, sa, sb, next_a, next_b, left, last_column, step):
-        T.copy(next_a, sa)
+                sa[i] = SA[T.min(top + i, last_row), step]
         if scales_b == "row_block":
             for j in T.Parallel(tiling.columns):
                 sb[j] = SB[T.min(left + j, last_column), step]
         else:
             for p in T.unroll(panels):
-                sb[p] = next_b[p]
+                if scales_b == "tensor":
+                    sb[p] = SB[0, 0]
+                else:
+                    sb[p] = SB[T.min(left + p * PANEL, last_column) // RUN, step]
 
     @T.macro
     def promote(part, acc, sa, sb):
@@ -69,46 +62,70 @@ def _scales(tiling: Tiling, scales_a: str, scales_b: str):
                 for i, j in T.Parallel(tiling.rows, PANEL):
                     acc[i, p * PANEL + j] += part[i, p * PANEL + j] * (sa[i] * sb[p])
 
-    return fetch, take, promote
+    return fetch, promote
 
 
 def _consumer(tiling: Tiling, scales_a: str, scales_b: str):
     """Makes the macro by which the warpgroups multiply a tile, each step scaled as it is added.
 
-    A step's products start from zero and are awaited; meanwhile the other warpgroup's keep the
-    tensor cores busy, and the scales of the next step are on their way. The sums of the tensor
-    cores are shorter than float32, and end with the step.
+    The products of a step start from zero in one of two parts; while they are made, the step before
+    is added from the other. The sums of the tensor cores are shorter than float32, and end with the
+    step.
     """
     release = releaser(tiling)
-    fetch, take, promote = _scales(tiling, scales_a, scales_b)
+    fetch, promote = _scales(tiling, scales_a, scales_b)
+
+    @T.macro
+    def issue(tensors, operands, one, full, place, step, slot, phase):
+        """Starts the products of a step, and fetches its scales meanwhile."""
+        part, sa, sb = one
+        T.barrier_wait(full[slot], phase)
+        T.wgmma_gemm(
+            operands[0][slot, :, :],
+            operands[1][slot, :, :],
+            part,
+            transpose_B=True,
+            clear_accum=True,
+            policy=T.GemmWarpPolicy.FullRow,
+        )
+        top, left, M, N = place
+        fetch(tensors[0], tensors[1], sa, sb, top, left, M - 1, N - 1, step)
+
+    @T.macro
+    def add(one, acc, empty, slot, thread, pending):
+        """Awaits all products but those of `pending` steps, and adds a step."""
+        part, sa, sb = one
+        T.wait_wgmma(pending)
+        T.warpgroup_fence_operand(part, num_regs=tiling.columns // 2)
+        release(empty, slot, thread)
+        promote(part, acc, sa, sb)
 
     @T.macro
     def multiply(
-        tensors, buffers, scales, acc, full, empty, steps, top, left, M, N, thread,
+        tensors, operands, one, other, acc, full, empty, steps, place, thread,
         slot: T.Ref, phase: T.Ref,
     ):  # fmt: skip
-        SA, SB = tensors
-        As, Bs, part = buffers
-        sa, sb, next_a, next_b = scales
+        last = T.alloc_var("int32")
         T.clear(acc)
-        fetch(SA, SB, next_a, next_b, top, left, M - 1, N - 1, 0)
-        for step in T.serial(steps):
-            take(SB, sa, sb, next_a, next_b, left, N - 1, step)
-            T.barrier_wait(full[slot], phase)
-            T.wgmma_gemm(
-                As[slot, :, :],
-                Bs[slot, :, :],
-                part,
-                transpose_B=True,
-                clear_accum=True,
-                policy=T.GemmWarpPolicy.FullRow,
-            )
-            fetch(SA, SB, next_a, next_b, top, left, M - 1, N - 1, T.min(step + 1, steps - 1))
-            T.wait_wgmma(0)
-            T.warpgroup_fence_operand(part, num_regs=tiling.columns // 2)
-            release(empty, slot, thread)
-            promote(part, acc, sa, sb)
+        issue(tensors, operands, one, full, place, 0, slot, phase)
+        last = slot
+        advance(slot, phase, tiling.stages)
+        for pair in T.serial((steps - 1) // 2):
+            issue(tensors, operands, other, full, place, 2 * pair + 1, slot, phase)
+            add(one, acc, empty, last, thread, 1)
+            last = slot
             advance(slot, phase, tiling.stages)
+            issue(tensors, operands, one, full, place, 2 * pair + 2, slot, phase)
+            add(other, acc, empty, last, thread, 1)
+            last = slot
+            advance(slot, phase, tiling.stages)
+        if steps % 2 == 0:
+            issue(tensors, operands, other, full, place, steps - 1, slot, phase)
+            add(one, acc, empty, last, thread, 1)
+            add(other, acc, empty, slot, thread, 0)
+            advance(slot, phase, tiling.stages)
+        else:
+            add(one, acc, empty, last, thread, 0)
 
     return multiply
 
@@ -181,8 +198,9 @@ def build_gemm_scaled(
             part = T.alloc_fragment((BM, BN), "float32")
             sa = T.alloc_fragment((BM,), "float32")
             sb = alloc_scales(own_scales, "float32")
-            next_a = T.alloc_fragment((BM,), "float32")
-            next_b = T.alloc_local((BN // PANEL,), "float32")
+            other_part = T.alloc_fragment((BM, BN), "float32")
+            other_sa = T.alloc_fragment((BM,), "float32")
+            other_sb = alloc_scales(own_scales, "float32")
             full = T.alloc_barrier([1] * stages)
             empty = alloc_empty([WARPS * tiling.warpgroups * cluster] * stages)
             thread = T.get_thread_binding()
@@ -208,8 +226,8 @@ def build_gemm_scaled(
                     locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
                     bm = bm * cluster + block % cluster
                     multiply(
-                        (SA, SB), (As, Bs, part), (sa, sb, next_a, next_b), acc, full, empty, steps,
-                        bm * BM, bn * BN, M, N, thread, slot, phase,
+                        (SA, SB), (As, Bs), (part, sa, sb), (other_part, other_sa, other_sb),
+                        acc, full, empty, steps, (bm * BM, bn * BN, M, N), thread, slot, phase,
                     )  # fmt: skip
                     if biased:
                         add_bias(acc, bias, bn * BN)

@@ -238,6 +238,31 @@ def test_execution_arguments_that_operators_cannot_have(composite):
         two_inputs(forward, composite)
 
 
+def test_instance_of_a_class_that_was_defined_again():
+    declared = spec({"x": tensor()}, {"y": tensor()})
+    name = unique("Again")
+    manifest.register({name: declared})
+
+    def shift(self, x, k: int = 2):
+        return x + k
+
+    first, same, other = (
+        type(Op)(name, (Op,), {"forward": body})
+        for body in (lambda self, x: x + 1, lambda self, x: x + 5, shift)
+    )
+    old, x = first(), torch.ones(2)
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as caught:
+            old(x)
+        assert str(caught.value) == (
+            f"{name} was defined again with other arguments, and its operators with it: construct "
+            "the op again"
+        )
+    assert other()(x, k=4).tolist() == [5, 5]
+    last = type(Op)(name, (Op,), {"forward": lambda self, x: x + 9})
+    assert [op(x).tolist() for op in (old, same(), last())] == [[2, 2], [6, 6], [10, 10]]
+
+
 def test_two_classes_of_one_operator_name():
     first, second = unique("GemmA"), "Gemm_a"
     number = first.removeprefix("GemmA").removesuffix("FwdOp")

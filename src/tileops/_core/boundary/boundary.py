@@ -11,7 +11,12 @@ import torch
 from tileops._core.boundary import faults, instances, scalars
 from tileops._core.boundary.autograd import gradient_formula
 from tileops._core.boundary.naming import NAMESPACE, operator_name
-from tileops._core.boundary.operators import OperatorParts, mark_written, register_operator
+from tileops._core.boundary.operators import (
+    OperatorParts,
+    is_registered,
+    mark_written,
+    register_operator,
+)
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
@@ -35,6 +40,10 @@ class CallEntry:
     text: str
     bind: Callable[..., BoundCall]
 
+    def is_current(self) -> bool:
+        """Whether calls can enter; always where no operator stands between."""
+        return True
+
 
 @dataclass(frozen=True)
 class _CompileBoundary(CallEntry):
@@ -42,6 +51,11 @@ class _CompileBoundary(CallEntry):
 
     operator_names: tuple[str, ...]
     call: Callable[..., Any]
+    schemas: dict[str, str]
+
+    def is_current(self) -> bool:
+        """Whether no later definition of the class has given its operators other arguments."""
+        return all(is_registered(name, schema) for name, schema in self.schemas.items())
 
 
 def make_entry(spec: OpSpec, parameters: Sequence[CallParameter]) -> CallEntry:
@@ -61,18 +75,19 @@ def make_boundary(
     branches = sorted(effects, key=lambda branch: operator_name(spec, branch))
     text = entry_source(spec, parameters, branches)
     unit = _compiled(spec, text, parameters)
-    names = []
+    schemas = {}
     for number, branch in enumerate(branches):
         name = operator_name(spec, branch)
         schema = operator_schema(spec, parameters, branch)
         body, fake = unit[f"_body_{number}"], _fake(spec, branch)
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
         unit[f"_operator_{number}"] = register_operator(spec.name, parts)
-        names.append(f"{NAMESPACE}::{name}")
+        schemas[name] = schema
     if len(branches) > 1:
         calls = {_key(branch): unit[f"_call_{i}"] for i, branch in enumerate(branches)}
         unit["_find_call"] = _finder(parameters, calls)
-    return _CompileBoundary(text, unit["_bind_call"], tuple(names), unit["_call_boundary"])
+    names = tuple(f"{NAMESPACE}::{name}" for name in schemas)
+    return _CompileBoundary(text, unit["_bind_call"], names, unit["_call_boundary"], schemas)
 
 
 def _key(branch: EffectBranch) -> tuple[Any, ...]:

@@ -63,6 +63,11 @@ def register_operator(owner: str, parts: OperatorParts) -> torch._ops.OpOverload
     return overload
 
 
+def is_registered(name: str, schema: str) -> bool:
+    """Whether the operator of this name still has this schema."""
+    return _registered[name].schema == schema
+
+
 def _define(owner: str, parts: OperatorParts) -> torch.library.Library:
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(parts.name + parts.schema, tags=(torch.Tag.needs_exact_strides,))

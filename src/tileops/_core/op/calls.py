@@ -62,8 +62,9 @@ class Calls(Serving):
             if is_traced():
                 return self._traced_call(args, kwargs)
             inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
-        except (TypeError, AssertionError) as error:
-            # The dispatcher refuses real tensors under a fake mode by an assertion.
+        except (TypeError, AssertionError, RuntimeError) as error:
+            # The dispatcher refuses real tensors under a fake mode by an assertion, and what was
+            # defined again by a RuntimeError.
             is_compiling = torch.compiler.is_compiling()
             fault = None if is_compiling else self._argument_fault(error, args, kwargs)
             if fault is None:
@@ -93,8 +94,16 @@ class Calls(Serving):
         """What is wrong with arguments that did not bind, or that the dispatcher refused."""
         if self._call_entry is None:
             return None
+        if isinstance(error, RuntimeError):
+            return None if self._call_entry.is_current() else self._outdated()
         find = binding_fault if isinstance(error, TypeError) else stray_real_tensors
         return find(self, args, kwargs)
+
+    def _outdated(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self._name} was defined again with other arguments, and its operators with it: "
+            "construct the op again"
+        )
 
     def _filed(self, reports: list[Report]) -> Mapping[str, tuple[SignatureCall, ...]]:
         """What sub-ops reported, by stage."""

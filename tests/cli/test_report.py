@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.samples import results
+from bench.samples import H200, results, row
+from tileops.bench import baselines
+from tileops.bench.results import Results
 
 Run = Callable[..., Any]
 TIMES = """op,case,dims,dtype,peer_tileops_ms,best_other,best_other_ms,bytes
@@ -39,6 +41,31 @@ def test_published_times_stand_beside_them(tileops: Run, found: Path, tmp_path: 
     assert outcome.code == 0, outcome.err
     assert outcome.out == f"{page}: 6 rows, 1 beside {times}\n"
     assert "Beside the published record" in page.read_text(encoding="utf-8")
+
+
+def test_several_results_are_one_page(tileops: Run, found: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    rows = [row("RMSNormFwdOp", "prefill-bfloat16", 2e-5), row("SumFwdOp", "rows-bfloat16")]
+    other.write_text(json.dumps(Results([{**H200, "torch": "2.12.0"}], rows).data()))
+    outcome = tileops("report", str(found), str(other))
+    assert outcome.out == f"{found.with_suffix('.html')}: 7 rows\n", "one of the two is newer"
+    page = found.with_suffix(".html").read_text(encoding="utf-8")
+    assert "torch 2.12.0" in page
+
+
+def test_without_results_those_of_the_checkout_are_shown(
+    tileops: Run, found: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "benchmarks" / "baselines"
+    monkeypatch.setattr(baselines, "default_folder", lambda: folder)
+    outcome = tileops("report")
+    assert outcome.code == 2
+    assert f"no results are given, and {folder.parent / 'results'} has none" in outcome.err
+    kept = folder.parent / "results"
+    kept.mkdir(parents=True)
+    (kept / "else.json").write_text("{}")
+    (kept / "gpu.json").write_text(found.read_text())
+    assert tileops("report").out == f"{kept / 'gpu.html'}: 6 rows\n"
 
 
 def test_arguments_that_cannot_be_used(tileops: Run, found: Path) -> None:

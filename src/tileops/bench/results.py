@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,21 @@ def read_results(path: Path) -> Results:
         reason = f"of version {data.get('version')}, this tileops reads {VERSION}"
         raise ResultsFault(f"{path}: {reason}")
     return Results(data["environments"], data["rows"])
+
+
+def merged(several: Sequence[Results]) -> Results:
+    """Results as one; of rows of one case on one device the last one given stays."""
+    whole = Results()
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for results in several:
+        for row in results.rows:
+            around = results.environments[row["environment"]]
+            if around not in whole.environments:
+                whole.environments.append(around)
+            place = whole.environments.index(around)
+            rows[row["op"], row["case"], around["device"]] = {**row, "environment": place}
+    whole.rows = list(rows.values())
+    return whole
 
 
 class Keeper:

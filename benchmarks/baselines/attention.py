@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -55,3 +56,20 @@ def latent_decode(op: Any, q: Tensor, q_pe: Tensor, k: Tensor, k_pe: Tensor) -> 
     values = k.transpose(1, 2)
     out = F.scaled_dot_product_attention(queries, keys, values, scale=scale, enable_gqa=True)
     return out[:, :, 0]
+
+
+@baseline("torch", "GroupedQueryAttentionVarlenFwdOp")
+def varlen(
+    op: Any, q: Tensor, k: Tensor, v: Tensor, starts_q: Tensor, starts_kv: Tensor, *rest: Any
+) -> Tensor:
+    """A request after the other, as offsets that lie on the host allow."""
+    parts = []
+    for (q0, q1), (k0, k1) in zip(pairs(starts_q), pairs(starts_kv), strict=True):
+        if q1 > q0:
+            parts.append(dense(op, q[None, q0:q1], k[None, k0:k1], v[None, k0:k1], *rest)[0])
+    return torch.cat(parts) if parts else torch.empty_like(q)
+
+
+def pairs(starts: Tensor) -> list[tuple[int, int]]:
+    """Start and end of each request."""
+    return list(pairwise(starts.tolist()))

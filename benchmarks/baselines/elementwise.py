@@ -180,3 +180,25 @@ def liger_geglu(op: Any, x: Tensor) -> Tensor:
 
     left, right = x.chunk(2, -1)
     return LigerGELUMulFunction.apply(left.contiguous(), right.contiguous())
+
+
+def gate_backward(function: Callable[[Tensor], Tensor], back: Any) -> Callable[..., Tensor]:
+    """The gradient of a gated activation."""
+
+    def backward(op: Any, grad: Tensor, x: Tensor) -> Tensor:
+        left, right = x.chunk(2, -1)
+        return torch.cat((back(grad * right, left), grad * function(left)), -1)
+
+    return backward
+
+
+def gelu_back(approximate: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """The gradient of an exact or approximate gelu."""
+    return lambda grad, x: torch.ops.aten.gelu_backward(grad, x, approximate=approximate)
+
+
+baseline("torch", "SiluAndMulBwdOp")(gate_backward(F.silu, torch.ops.aten.silu_backward))
+baseline("torch", "GeluAndMulBwdOp")(gate_backward(F.gelu, gelu_back("none")))
+baseline("torch", "GeluTanhAndMulBwdOp")(
+    gate_backward(lambda x: F.gelu(x, approximate="tanh"), gelu_back("tanh"))
+)

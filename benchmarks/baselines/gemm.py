@@ -78,3 +78,31 @@ def grouped_gemm(op: Any, a: Tensor, b: Tensor, sizes: Tensor, offsets: Tensor) 
         products = [left.T @ part for left, part in zip(parts, of_parts, strict=True)]
         return torch.stack(products)
     return torch.cat([left @ right[group] for group, left in enumerate(parts)])
+
+
+@baseline("torch", "GemmBwdOp")
+@baseline("cublas", "GemmBwdOp")
+def gemm_backward(op: Any, grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    left, right = a.mT if op.trans_a else a, b.mT if op.trans_b else b
+    grad_a = right @ grad.mT if op.trans_a else grad @ right.mT
+    grad_b = grad.mT @ left if op.trans_b else left.mT @ grad
+    return grad_a, grad_b
+
+
+@baseline("torch", "BmmBwdOp")
+@baseline("cublas", "BmmBwdOp")
+def bmm_backward(op: Any, grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.bmm(grad, b.mT), torch.bmm(a.mT, grad)
+
+
+ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+"""The column of each code within a group of eight, in the order in which they are packed."""
+
+
+@baseline("torch", "GemmW4A16FwdOp")
+def dequantized_w4(op: Any, x: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    halves = torch.stack((packed & 15, packed >> 4), -1).flatten(1).unflatten(1, (-1, 8))
+    place = torch.tensor(ORDER, device=x.device).argsort()
+    groups = halves[..., place].flatten(1).unflatten(1, (-1, op.group_size)).to(x.dtype)
+    weight = (groups - zero[..., None].to(x.dtype)) * scale[..., None]
+    return x @ weight.flatten(1).T

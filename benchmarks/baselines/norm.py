@@ -101,3 +101,52 @@ def liger_fused_add_rms_norm(op: Any, x: Tensor, residual: Tensor, weight: Tenso
     from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
 
     return LigerFusedAddRMSNormFunction.apply(x, residual, weight, op.eps)
+
+
+@baseline("torch", "LayerNormBwdOp")
+def layer_norm_backward(op: Any, grad: Tensor, x: Tensor, weight: Tensor | None) -> Any:
+    """With the statistics that training keeps made anew, as the op makes them."""
+    if not x.is_cuda and x.dtype.itemsize < 4:
+        raise NotImplementedError("torch rounds the statistics of a norm to 16 bits on the CPU")
+    shape = list(op.normalized_shape)
+    axes = tuple(range(-len(shape), 0))
+    var, mean = torch.var_mean(x.float(), axes, correction=0, keepdim=True)
+    rstd = torch.rsqrt(var + op.eps)
+    bias = torch.empty(shape, dtype=x.dtype, device=x.device)
+    found = torch.ops.aten.native_layer_norm_backward(
+        grad, x, shape, mean, rstd, weight, bias, [True, weight is not None, True]
+    )
+    return tuple(found)
+
+
+@baseline("torch", "RMSNormBwdOp")
+def rms_norm_backward(op: Any, grad: Tensor, x: Tensor, weight: Tensor | None) -> Any:
+    axes = tuple(range(-len(op.normalized_shape), 0))
+    wide, arriving = x.float(), grad.float()
+    rstd = torch.rsqrt(wide.square().mean(axes, keepdim=True) + (op.eps or 2.0**-23))
+    normed = wide * rstd
+    scaled = arriving if weight is None else arriving * weight.float()
+    grad_x = rstd * (scaled - normed * (scaled * normed).mean(axes, keepdim=True))
+    if weight is None:
+        return grad_x.to(x.dtype), None
+    grad_weight = (arriving * normed).flatten(0, -len(axes) - 1).sum(0)
+    return grad_x.to(x.dtype), grad_weight.to(weight.dtype)
+
+
+@baseline("torch", "FusedQKNormRoPEFwdOp")
+def qk_norm_rope(
+    op: Any, qkv: Tensor, q_weight: Tensor, k_weight: Tensor, table: Tensor, positions: Tensor
+) -> None:
+    width, heads = q_weight.shape[0], op.num_heads + op.num_kv_heads
+    weights = torch.cat((q_weight.expand(op.num_heads, -1), k_weight.expand(op.num_kv_heads, -1)))
+    part = qkv[:, : heads * width].unflatten(1, (heads, width))
+    normed = F.rms_norm(part.float(), (width,), None, op.eps) * weights.float()
+    cos, sin = table[positions].float()[:, None].chunk(2, -1)
+    turned, rest = normed[..., : 2 * cos.shape[-1]], normed[..., 2 * cos.shape[-1] :]
+    if op.rope_layout == "neox":
+        a, b = turned.chunk(2, -1)
+        turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+    else:
+        a, b = turned[..., ::2], turned[..., 1::2]
+        turned = torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+    part.copy_(torch.cat((turned, rest), -1))

@@ -122,3 +122,15 @@ def cumsum(op: Any, x: Tensor) -> Tensor:
 @baseline("torch", "CumprodFwdOp")
 def cumprod(op: Any, x: Tensor) -> Tensor:
     return torch.cumprod(x, op.dim).to(x.dtype)
+
+
+@baseline("torch", "SoftmaxBwdOp")
+def softmax_backward(op: Any, grad: Tensor, output: Tensor) -> Tensor:
+    axis = along(output, op.dim)
+    return torch.ops.aten._softmax_backward_data(grad, output, axis, output.dtype)
+
+
+@baseline("torch", "LogSoftmaxBwdOp")
+def log_softmax_backward(op: Any, grad: Tensor, output: Tensor) -> Tensor:
+    axis = along(output, op.dim)
+    return torch.ops.aten._log_softmax_backward_data(grad, output, axis, output.dtype)

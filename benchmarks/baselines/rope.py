@@ -53,9 +53,21 @@ def rope(op: Any, x: Tensor) -> Tensor:
     return rotated(x, cos, sin, op.rope_layout)
 
 
+@baseline("torch", "RoPEBwdOp")
+def rope_backward(op: Any, grad: Tensor) -> Tensor:
+    cos, sin = tables(op, grad, plain(op, grad.shape[-1], grad.device))
+    return rotated(grad, cos, -sin, op.rope_layout)
+
+
 @baseline("torch", "RoPELlama31FwdOp")
 def rope_llama31(op: Any, x: Tensor) -> Tensor:
     return rotated(x, *tables(op, x, llama31(op, x.shape[-1], x.device)))
+
+
+@baseline("torch", "RoPELlama31BwdOp")
+def rope_llama31_backward(op: Any, grad: Tensor) -> Tensor:
+    cos, sin = tables(op, grad, llama31(op, grad.shape[-1], grad.device))
+    return rotated(grad, cos, -sin)
 
 
 @baseline("torch", "YaRNFwdOp")

@@ -22,3 +22,14 @@ def min_p(op: Any, logits: Tensor, least: Tensor) -> Tensor:
     wide = logits.float()
     threshold = wide.amax(-1, keepdim=True) + least.log()[:, None]
     return logits.masked_fill(~(wide >= threshold) & (least != 0)[:, None], -torch.inf)
+
+
+@baseline("torch", "TopPMaskFwdOp")
+def top_p(op: Any, logits: Tensor, p: Tensor) -> Tensor:
+    ordered, place = logits.sort(-1, descending=True)
+    weights = ordered.float().softmax(-1)
+    above = weights.cumsum(-1) - weights
+    first = torch.searchsorted(-ordered, -ordered.contiguous())
+    kept = above.gather(-1, first) < p[:, None]
+    keeps = torch.zeros_like(kept).scatter(-1, place, kept)
+    return logits.masked_fill(~keeps, -torch.inf)

@@ -19,7 +19,7 @@ TORCH = rivals(["torch"], CPU)[0]
 CALLS = 4
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("op", sorted(TORCH.functions))
 def test_torch_gives_what_the_reference_gives(op: str) -> None:
     tried = 0

@@ -95,6 +95,15 @@ def test_published_rows_stand_beside_ours(page: str) -> None:
     assert "1 published rows have the op" in page
 
 
+def test_a_device_is_chosen_where_there_are_several(page: str) -> None:
+    assert 'id="device"' not in page
+    both = Results([H200, {**H200, "device": "Abacus"}], [*results().rows[:1]])
+    both.rows.append({**row("SumFwdOp", "x"), "environment": 1})
+    several = html_page(both)
+    assert '<select id="device" aria-label="device">' in several
+    assert several.count("<figcaption>Roofline, ") == 2
+
+
 def test_results_without_rows_make_a_page() -> None:
     found = Outline()
     found.feed(html_page(Results()))

@@ -15,12 +15,14 @@
   const filter = () => {
     const words = find("words").value.toLowerCase().split(/\s+/).filter(Boolean);
     const family = find("family").value;
+    const device = find("device")?.value ?? "";
     const keep = wanted[find("which").value];
     let shown = 0;
     for (const row of rows) {
       const data = row.dataset;
       row.hidden = !(
         (family === "" || data.family === family) &&
+        (device === "" || data.device === device) &&
         words.every((word) => data.text.includes(word)) &&
         keep(data)
       );

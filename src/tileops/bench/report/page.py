@@ -42,6 +42,7 @@ def html_page(results: Results, peers: Sequence[Match] = (), title: str = "TileO
         "families": _families(found),
         "plots": _plots(found),
         "options": "".join(tag("option", text(name)) for name in families(found)),
+        "devices_to_choose": _choice_of_devices(found),
         "rows": "".join(_row(figure) for figure in found),
         "faults": _faults(results),
         "peers": _peers(peers),
@@ -55,6 +56,16 @@ def _devices(results: Results) -> str:
     """The devices, for the head."""
     names = dict.fromkeys(each["device"] for each in results.environments)
     return " · ".join(map(text, names)) or "no device"
+
+
+def _choice_of_devices(found: Sequence[Figure]) -> str:
+    """A choice of the device, where rows are of several."""
+    names = list(dict.fromkeys(figure.device for figure in found))
+    if len(names) < 2:
+        return ""
+    options = tag("option", "all devices", value="")
+    options += "".join(tag("option", text(name)) for name in names)
+    return tag("select", options, id="device", aria_label="device")
 
 
 def _tiles(found: Sequence[Figure], results: Results) -> str:
@@ -140,6 +151,7 @@ def _row(figure: Figure) -> str:
         "data_op": row["op"].lower(),
         "data_text": f"{row['op']} {row['case']} {' '.join(row['kernels'])}".lower(),
         "data_family": row["family"],
+        "data_device": figure.device,
         "data_time": figure.seconds,
         "data_ratio": ratio,
         "data_share": share,

@@ -21,7 +21,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-AREAS = ("lang", "spec", "signature", "workload", "validate", "runtime")
+AREAS = ("lang", "spec", "signature", "workload", "validate", "runtime", "boundary")
 TESTS = (
     "tests/unit",
     "tests/signature",
@@ -29,7 +29,14 @@ TESTS = (
     "tests/docs/test_finding_codes.py",
     "tests/op/test_calls.py",
     "tests/op/test_code_against_spec.py",
+    "tests/op/test_copies.py",
+    "tests/op/test_definition.py",
+    "tests/op/test_explain.py",
+    "tests/op/test_gradient.py",
+    "tests/op/test_held_gradients.py",
     "tests/op/test_strange_arguments.py",
+    "tests/op/test_compile.py::test_vmap_is_refused",
+    "tests/packs/test_owners.py",
     # What only random data made would be made by chance.
     "--ignore=tests/signature/test_random_signatures.py",
     "--ignore=tests/unit/lang/test_properties.py",

@@ -173,6 +173,20 @@ def test_large_integers_are_shown_by_their_size():
         body_op("Huge", {"x": tensor(), "w": tensor()}, {"y": tensor()}, forward)
 
 
+def test_an_execution_argument_without_default_is_required():
+    def forward(self, x, k: int):
+        return x + k
+
+    op = body_op("Needs", {"x": tensor()}, {"y": tensor()}, forward)()
+    with pytest.raises(SignatureTypeError) as caught:
+        op(matrix())
+    assert str(caught.value).startswith(
+        f"{op._name} (call): k: required argument is missing\n  expected (x, k)"
+    )
+    x = matrix()
+    torch.testing.assert_close(op(x, 2), x + 2)
+
+
 def test_long_names_and_values_are_cut():
     op = add_op()(2.0)
     with pytest.raises(SignatureTypeError) as caught:

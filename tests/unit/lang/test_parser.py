@@ -286,6 +286,15 @@ def test_caret_shows_part_of_a_long_text():
     assert len(line) < 100
 
 
+@pytest.mark.parametrize("text", [f"([{'x, ' * 2000}x])", f"{'x' * 5000} is None"])
+def test_messages_quote_part_of_a_long_text(text):
+    with pytest.raises(LanguageFault) as caught:
+        parse_expression(text)
+    assert len(caught.value.message) == 400
+    assert caught.value.message.endswith("…")
+    assert len(str(caught.value)) < 600
+
+
 @pytest.mark.parametrize("character", ["\ud800", "\u202e", "\x00", "\u0301", "\N{GRINNING FACE}"])
 def test_odd_characters_are_faults_that_can_be_printed(character):
     for text in (f"a {character} b", f"'{character}' ** 2"):

@@ -13,6 +13,9 @@ from tileops._core.lang.nodes import Span
 _EXCERPT = 72
 """Characters of the text shown around the place of a fault."""
 
+_MESSAGE = 400
+"""Characters of a message, which may quote a part of the text."""
+
 
 class LanguageFault(ValueError):
     """Text that is no expression, shape, kind or type of the language.
@@ -26,7 +29,7 @@ class LanguageFault(ValueError):
     check = 13
 
     def __init__(self, message: str, text: str, offset: int) -> None:
-        self.message = message
+        self.message = _cut(message)
         self.text = text
         self.offset = offset
         super().__init__(message, text, offset)
@@ -46,7 +49,7 @@ class KindFault(ValueError):
 
     def __init__(self, check: int, message: str, span: Span = (0, 0)) -> None:
         self.check = check
-        self.message = message
+        self.message = _cut(message)
         self.span = span
         super().__init__(check, message, span)
 
@@ -63,12 +66,16 @@ class EvaluationFault(ValueError):
     """
 
     def __init__(self, message: str, span: Span = (0, 0)) -> None:
-        self.message = message
+        self.message = _cut(message)
         self.span = span
         super().__init__(message, span)
 
     def __str__(self) -> str:
         return self.message
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _MESSAGE else f"{message[: _MESSAGE - 1]}…"
 
 
 def caret(text: str, offset: int) -> str:

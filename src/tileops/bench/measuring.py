@@ -23,7 +23,7 @@ from tileops.bench.profiles import Profile, Reading, profile_for
 
 RIGHT, WRONG, LEFT_OUT = "right", "wrong", "left out"
 ABSENT = "absent"
-"""The state of a comparison that its library does not make."""
+"""The state of a call that a library has the op for, and does not serve."""
 ROW_SECONDS = 1.0
 """About how long each contestant of a row is timed."""
 SETS, SETS_BYTES = 3, 1 << 30
@@ -96,7 +96,7 @@ class RowRecord:
         host: how long the host is busy with a call; None where the call ends on the host.
         graph: what a call takes when a CUDA graph replays it; None where that was not asked for.
         reading: the time beside the device's limits; None where they are not known.
-        others: what the op is compared with.
+        others: the libraries that have the op, of those that were asked for.
     """
 
     op: str
@@ -218,12 +218,12 @@ class _Measurement:
         others = []
         for rival in self._manner.against:
             function = rival.function(self._call.op)
-            verdict: tuple[str, str | None] = ABSENT, f"{rival.name} has nothing to compare with"
-            if function is not None:
-                verdict = self._verdict(function, wanted)
-                if verdict[0] == RIGHT:
-                    functions[rival.name] = function
-            others.append((rival.name, rival.version, *verdict))
+            if function is None:
+                continue
+            state, reason = self._verdict(function, wanted)
+            if state == RIGHT:
+                functions[rival.name] = function
+            others.append((rival.name, rival.version, state, reason))
         return others, functions
 
     def _verdict(self, function: Function, wanted: Outcome) -> tuple[str, str | None]:

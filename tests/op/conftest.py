@@ -43,7 +43,7 @@ def own_specs(monkeypatch):
 def no_accelerator(monkeypatch):
     """These tests are about a process without one, wherever they run."""
     monkeypatch.setattr(devices, "_known_accelerator", None)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_, **__: None)
 
 
 @pytest.fixture

@@ -244,10 +244,20 @@ def test_refusal_of_a_sub_op_is_the_composite_s():
 
 def test_fake_tensors_of_another_device():
     with FakeTensorMode():
-        x = torch.empty(4, 4, device="meta")
-        report = add_op(kernels())().explain(x, x)
-    assert report.device == torch.device("meta")
+        x = torch.empty(4, 4, device="cuda:1")
+        report = add_op({"plain": add_kernel()})().explain(x, x)
+    assert report.device == torch.device("cuda:1")
     assert isinstance(report.error, OpNotAvailableError)
+
+
+def test_meta_tensors_end_with_the_check():
+    inner = add_op(kernels())
+    x = torch.empty(4, device="meta")
+    report = inner().explain(x, x)
+    assert (report.device, report.steps, report.error) == (torch.device("meta"), (), None)
+    assert report.end == "no implementation runs: a call on meta tensors ends with its check"
+    (stage,) = composite(inner)().explain(x).steps
+    assert stage.report.end == report.end
 
 
 def test_execution_arguments_reach_the_body():

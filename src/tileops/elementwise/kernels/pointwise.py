@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileops._core.dispatch.pieces import by_rows
 from tileops.elementwise.kernels.layout import Layout
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
@@ -138,8 +139,15 @@ def _div(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
     """The quotient; torch.div would round the quotient of half types before `rounding_mode`."""
     if rounding_mode is None or input.dtype not in HALF:
         return torch.div(input, other, rounding_mode=rounding_mode)
-    quotient = torch.div(input.float(), other.float(), rounding_mode=rounding_mode)
-    return quotient.to(input.dtype)
+    input, other = torch.broadcast_tensors(input, other)
+    output = input.new_empty(input.shape)
+    if not input.dim():
+        input, other = input[None], other[None]
+
+    def divide(a: Tensor, b: Tensor) -> Tensor:
+        return torch.div(a.float(), b.float(), rounding_mode=rounding_mode)
+
+    return by_rows(divide, output.view(input.shape), input, other).view(output.shape)
 
 
 def _reciprocal(input: Tensor) -> Tensor:

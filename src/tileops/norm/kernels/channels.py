@@ -143,7 +143,20 @@ class InstanceNormPortableKernel(PortableKernel[RunningNormCall], InstanceNormFw
             var, mean = torch.var_mean(x.float(), 2)
             running_mean.lerp_(mean.mean(0), call.momentum)
             running_var.lerp_(var.mean(0), call.momentum)
+        if x.dtype is torch.float16 and x.is_cpu:
+            return self._of_half(x, weight, bias)
         return F.group_norm(x, x.shape[1], weight, bias, call.eps)
+
+    def _of_half(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """BatchNorm of as many channels as there are in all samples, as torch does it."""
+        count, channels, length = x.shape
+        weight, bias = (
+            None if part is None else part.float().repeat(count) for part in (weight, bias)
+        )
+        flat = x.view(1, count * channels, length)
+        eps = self.call.eps
+        normed, *_ = torch.native_batch_norm(flat, weight, bias, None, None, True, 0.0, eps)
+        return normed.view(x.shape)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tileops._core.dispatch.pieces import by_rows
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 
@@ -191,6 +192,11 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
 
     def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
         """Normalise every row."""
-        normed = F.layer_norm(x.float(), (self.call.n,), eps=self.call.eps)
-        normed.mul_(scale).add_(shift)
-        return (normed if gate is None else normed.mul_(gate)).to(x.dtype)
+
+        def affine(x: Tensor, scale: Tensor, shift: Tensor, *gate: Tensor) -> Tensor:
+            normed = F.layer_norm(x.float(), (self.call.n,), eps=self.call.eps)
+            normed.mul_(scale).add_(shift)
+            return normed.mul_(*gate) if gate else normed
+
+        given = (x, scale, shift) if gate is None else (x, scale, shift, gate)
+        return by_rows(affine, torch.empty_like(x), *given)

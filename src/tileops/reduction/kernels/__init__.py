@@ -9,7 +9,6 @@ from tileops.reduction.kernels.gradients import (
 )
 from tileops.reduction.kernels.reductions import (
     FUNCTIONS,
-    PIECE,
     ReductionCall,
     ReductionFwdInterface,
     ReductionPortableKernel,
@@ -39,7 +38,6 @@ from tileops.reduction.kernels.tiles import (
 
 __all__ = [
     "FUNCTIONS",
-    "PIECE",
     "ReductionCall",
     "ReductionFwdInterface",
     "ReductionPortableKernel",

@@ -4,7 +4,8 @@
 #   benchmarks/gpu_run.sh ARCHIVE OUT [tests|times]
 #
 # ARCHIVE holds TileLang and pytest for that machine's Python as one folder `site`; OUT receives
-# tests.txt, kernels.txt and kernels.json. With a third argument, only that half runs.
+# tests.txt, bench.txt, bench.json and bench.html; bench.json goes on where an earlier one ended. With
+# a third argument, only that half runs.
 set -uo pipefail
 archive=${1:?usage: gpu_run.sh ARCHIVE OUT [tests|times]}
 out=${2:?usage: gpu_run.sh ARCHIVE OUT [tests|times]}
@@ -25,7 +26,10 @@ if [ "$what" != times ]; then
   status=${PIPESTATUS[0]}
 fi
 if [ "$what" != tests ]; then
-  timeout 280 python3 benchmarks/measure_kernels.py --out "$out" --commit "${commit:-unknown}" \
-    2>"$out/stderr.txt" || { status=1; tail -20 "$out/stderr.txt"; }
+  timeout 280 python3 -m tileops bench --device cuda --tilelang --against torch,cublas,cudnn \
+    --graph --jobs 12 --patience 20 --seconds 0.1 --budget 240 --commit "${commit:-unknown}" \
+    --json "$out/bench.json" --resume >"$out/bench.txt" 2>&1 || status=1
+  tail -5 "$out/bench.txt"
+  python3 -m tileops report "$out/bench.json"
 fi
 exit "$status"

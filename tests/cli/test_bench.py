@@ -47,6 +47,8 @@ def test_ops_take_turns_smallest_rows_first(tileops: Run) -> None:
     small = lines.index("RMSNormFwdOp llama-3.1-8b-decode-float16")
     other = lines.index("FusedAddRMSNormFwdOp llama-3.1-8b-decode-float16")
     assert other < small < lines.index("RMSNormFwdOp llama-3.1-70b-decode-float16")
+    backwards = tileops("bench", "RMSNormFwdOp", *rows, "--seconds", "0.01", "--largest")
+    assert backwards.out.startswith("RMSNormFwdOp llama-3.1-70b-decode-float16: ")
 
 
 def test_a_used_up_budget_begins_no_row(tileops: Run, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Order:
         jobs: how many processes compile before the timing; none where 0.
         budget: seconds after which no further row is begun; no end where absent.
         patience: how long a row may take with all that belongs to it; without end where absent.
+        largest: whether an op's largest row comes first, else its smallest.
     """
 
     specs: Sequence[OpSpec]
@@ -47,6 +48,7 @@ class Order:
     jobs: int = 0
     budget: float | None = None
     patience: float | None = None
+    largest: bool = False
 
 
 class Session:
@@ -76,7 +78,7 @@ class Session:
         folder = order.folder or default_folder()
         if order.against:
             load(folder)
-        rows = by_turns(order.specs, self._left)
+        rows = by_turns(order.specs, self._left, largest=order.largest)
         if order.jobs:
             rows = warmed(rows, order.device, order.against, folder, order.jobs)
         against = rivals(order.against, order.device)

@@ -1,7 +1,7 @@
 """Many rows in one go: which, in what order, and for how long.
 
-Every op has its smallest row measured before any has its second, so that a budget sees as many ops
-as it can. Rows of an op are read when its turn comes.
+Every op has one row measured before any has its second, so that a budget sees as many ops as it
+can. Rows of an op are read when its turn comes.
 """
 
 from __future__ import annotations
@@ -57,14 +57,17 @@ def case_count(spec: OpSpec, labels: Collection[str] | None = None) -> int:
     )
 
 
-def by_turns(specs: Sequence[OpSpec], chosen: Callable[[OpSpec], list[Case]]) -> Iterator[RowCase]:
-    """The cases of ops, those that move little first, one of each op at a time.
+def by_turns(
+    specs: Sequence[OpSpec], chosen: Callable[[OpSpec], list[Case]], *, largest: bool = False
+) -> Iterator[RowCase]:
+    """The cases of ops by the bytes that they move, one of each op at a time.
 
     Args:
         specs: the ops.
         chosen: the cases of an op; called when its turn comes.
+        largest: whether those that move much come first, else those that move little.
     """
-    turns = deque((spec, _by_size(spec, chosen)) for spec in specs)
+    turns = deque((spec, _by_size(spec, chosen, largest)) for spec in specs)
     while turns:
         spec, cases = turns.popleft()
         case = next(cases, None)
@@ -73,8 +76,8 @@ def by_turns(specs: Sequence[OpSpec], chosen: Callable[[OpSpec], list[Case]]) ->
             turns.append((spec, cases))
 
 
-def _by_size(spec: OpSpec, chosen: Callable[[OpSpec], list[Case]]) -> Iterator[Case]:
-    yield from sorted(chosen(spec), key=bytes_of)
+def _by_size(spec: OpSpec, chosen: Callable[[OpSpec], list[Case]], largest: bool) -> Iterator[Case]:
+    yield from sorted(chosen(spec), key=bytes_of, reverse=largest)
 
 
 class Sweep:

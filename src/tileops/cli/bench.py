@@ -63,6 +63,9 @@ def _add_choice(which: argparse._ArgumentGroup) -> None:
         help="begin no further row after this time, counted from the first",
     )
     which.add_argument(
+        "--largest", action="store_true", help="each op's largest row first, not its smallest"
+    )
+    which.add_argument(
         "--patience",
         type=float,
         metavar="SECONDS",
@@ -158,6 +161,7 @@ def _order(args: argparse.Namespace, baseline: Results | None) -> Order:
         jobs=args.jobs,
         budget=args.budget,
         patience=args.patience,
+        largest=args.largest,
     )
 
 

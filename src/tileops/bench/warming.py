@@ -23,7 +23,7 @@ from tileops.bench.sweep import RowCase, chosen_cases
 
 LARGEST = 1 << 30
 """Bytes of a row above which no process of its own makes its data."""
-ROWS_PER_JOB = 8
+ROWS_PER_JOB = 4
 """Rows that a process compiles before the timing of all begins."""
 
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from tileops.errors import SignatureError
 from tileops.linear_attention import (
     DeltaNetInferenceFwdOp,
+    GatedDeltaNetBwdOp,
     GatedDeltaNetFwdOp,
     GLAInferenceFwdOp,
     KimiDeltaAttentionFwdOp,
@@ -66,6 +67,34 @@ def test_delta_rule_without_decay(draw, close):
     params = {"use_qk_l2norm_in_kernel": True, "scale": 0.5}
     found = DeltaNetInferenceFwdOp(**params)(q, k, v, beta)
     all_close(found, reference.delta_net_inference(q, k, v, beta, **params), close, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", list(BOUND))
+@pytest.mark.parametrize("flags", [{}, {"use_qk_l2norm_in_kernel": True, "state_v_first": True}])
+def test_gradients_are_accurate_beyond_a_chunk(draw, dtype, flags):
+    length = CHUNK + 9
+    tensors = *gated(draw, 1, length, dtype=dtype), draw(1, 4, 6, 6)
+    tensors = (tensors[0][..., :6], tensors[1][..., :6], *tensors[2:])
+    arriving = draw(1, length, 4, 6, dtype=dtype), draw(1, 4, 6, 6)
+    found = GatedDeltaNetBwdOp(**flags)(*arriving, *tensors)
+    wanted = reference.gated_delta_net_bwd(*arriving, *tensors, *[None] * 4, **flags)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            bound = BOUND[dtype] * other.abs().max().item()
+            torch.testing.assert_close(one, other, rtol=0, atol=bound)
+
+
+def test_gradients_are_computed_in_inference_mode(draw):
+    tensors = gated(draw, 1, 7)
+    arriving = draw(1, 7, 4, 6), draw(1, 4, 8, 6)
+    wanted = GatedDeltaNetBwdOp()(*arriving, *tensors)
+    with torch.inference_mode():
+        packed = offsets([3, 4])
+        found = GatedDeltaNetBwdOp()(*arriving, *(x + 0 for x in tensors))
+        GatedDeltaNetBwdOp()(arriving[0], draw(2, 4, 8, 6), *tensors, None, packed, packed)
+    for one, other in zip(found, wanted, strict=True):
+        assert one is other or torch.equal(one, other)
 
 
 RAGGED = [[1, 63, 0, 70], [0, 0, 5], [64, 64], [3, 0], [130]]

@@ -325,6 +325,22 @@ def test_operators_are_those_of_the_effect_branches(monkeypatch: pytest.MonkeyPa
     assert message == "the spec needs a compile boundary, compile_op_names is ()"
 
 
+def test_operators_may_return_equally_many_results() -> None:
+    """Two outputs that may be missing, each without the other."""
+    spec = copy.deepcopy(SPEC)
+    spec["signature"]["outputs"] = {
+        name: {"dtype": "float32", "shape": "[N]", "nullable": f"mode == '{mode}'"}
+        for name, mode in (("y", "a"), ("z", "b"))
+    }
+
+    def forward(self: Any, x: torch.Tensor, w: Any = None) -> Any:
+        return (x.clone(), None) if self.mode == "a" else (None, x.clone())
+
+    cls = op_class("EitherFwdOp", spec, forward=forward)
+    assert len(cls.compile_op_names) == 2
+    assert findings("EitherFwdOp") == []
+
+
 def test_a_default_that_the_spec_has_not() -> None:
     spec = copy.deepcopy(SPEC)
     del spec["signature"]["params"]["gain"]["default"]

@@ -6,6 +6,7 @@ log decays below 0, as models have them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -129,6 +130,58 @@ def gla_inference(
     return _recurrence(*queries_and_keys, v, g.double(), None, initial_state, cu_seqlens)
 
 
+def gated_delta_net_bwd(do: Tensor, dfinal_state: Tensor, *tensors: Any, **params: Any) -> Any:
+    """The recurrence, differentiated by torch."""
+    dq, dk, dv, dg, dbeta, dstate, _, _, rate, bias = _differentiated(
+        gated_delta_net, (do, dfinal_state), tensors, params
+    )
+    return dq, dk, dv, dg, dbeta, dstate, rate, bias
+
+
+def kimi_delta_attention_bwd(do: Tensor, dfinal_state: Tensor, *tensors: Any, **params: Any) -> Any:
+    """The recurrence, differentiated by torch."""
+    dq, dk, dv, dg, dbeta, dstate, _, _, rate, bias = _differentiated(
+        kimi_delta_attention, (do, dfinal_state), tensors, params
+    )
+    return dq, dk, dv, dg, dbeta, dstate, rate, bias
+
+
+def delta_net_inference_bwd(do: Tensor, dfinal_state: Tensor, *tensors: Any, **params: Any) -> Any:
+    """The recurrence, differentiated by torch."""
+    return _differentiated(delta_net_inference, (do, dfinal_state), tensors, params)[:5]
+
+
+def gla_inference_bwd(do: Tensor, dfinal_state: Tensor, *tensors: Any, **params: Any) -> Any:
+    """The recurrence, differentiated by torch."""
+    return _differentiated(gla_inference, (do, dfinal_state), tensors, params)[:5]
+
+
+def _differentiated(
+    recurrence: Callable[..., tuple[Tensor, Tensor]],
+    arriving: tuple[Tensor, Tensor],
+    tensors: tuple[Any, ...],
+    params: dict[str, Any],
+) -> tuple[Any, ...]:
+    """The gradients of the tensors in float64, rounded once; None of offsets and what is absent."""
+    leaves = [
+        x.double().requires_grad_() if x is not None and x.is_floating_point() else x
+        for x in tensors
+    ]
+    chosen = [x for x in leaves if x is not None and x.requires_grad]
+    with torch.enable_grad():
+        found = recurrence(*leaves, **params)
+    pairs = [(x, g.to(x.dtype)) for x, g in zip(found, arriving, strict=True) if x.requires_grad]
+    if pairs:
+        results, weights = zip(*pairs, strict=True)
+        gradients = iter(torch.autograd.grad(results, chosen, weights, materialize_grads=True))
+    else:
+        gradients = map(torch.zeros_like, chosen)
+    return tuple(
+        next(gradients).to(own.dtype) if x is not None and x.requires_grad else None
+        for x, own in zip(leaves, tensors, strict=True)
+    )
+
+
 def _queries_and_keys(
     q: Tensor, k: Tensor, scale: float | None, normalise: bool
 ) -> tuple[Tensor, Tensor]:
@@ -157,9 +210,10 @@ def _recurrence(
     group = heads // q.shape[2]
     starts = None if cu_seqlens is None else cu_seqlens.tolist()
     count = batch if starts is None else len(starts) - 1
-    state = torch.zeros(count, heads, k.shape[3], width, dtype=torch.float64)
+    first = torch.zeros(count, heads, k.shape[3], width, dtype=torch.float64)
     if initial_state is not None:
-        state = state + (initial_state.mT if v_first else initial_state)
+        first = first + (initial_state.mT if v_first else initial_state)
+    states = [list(one) for one in first]
     out = torch.zeros(v.shape, dtype=torch.float64)
     spans = [(0, length)] * batch if starts is None else list(pairwise(starts))
     for sequence, (start, stop) in enumerate(spans):
@@ -167,13 +221,14 @@ def _recurrence(
         for t in range(start, stop):
             for head in range(heads):
                 key, query = k[entry, t, head // group], q[entry, t, head // group]
-                held = decay[entry, t, head].exp()[:, None] * state[sequence, head]
+                held = decay[entry, t, head].exp()[:, None] * states[sequence][head]
                 taken = v[entry, t, head].double()
                 if beta is not None:
                     taken = beta[entry, t, head] * (taken - key @ held)
-                state[sequence, head] = held + key[:, None] * taken
-                out[entry, t, head] = query @ state[sequence, head]
-    return out.to(v.dtype), (state.mT if v_first else state).float().contiguous()
+                states[sequence][head] = held + key[:, None] * taken
+                out[entry, t, head] = query @ states[sequence][head]
+    last = torch.stack([torch.stack(one) for one in states]) if first.numel() else first
+    return out.to(v.dtype), (last.mT if v_first else last).float().contiguous()
 
 
 def gated_delta_net_tamed(inputs: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
@@ -200,6 +255,12 @@ def delta_net_inference_tamed(inputs: dict[str, Tensor], **_: Any) -> dict[str, 
 def gla_inference_tamed(inputs: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
     """Data as models have it."""
     return _tamed(inputs)
+
+
+gated_delta_net_bwd_tamed = gated_delta_net_tamed
+kimi_delta_attention_bwd_tamed = kimi_delta_attention_tamed
+delta_net_inference_bwd_tamed = delta_net_inference_tamed
+gla_inference_bwd_tamed = gla_inference_tamed
 
 
 def _tamed(inputs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -39,7 +39,8 @@ def check_operators(spec: OpSpec, cls: Any) -> Iterator[Finding]:
 
 
 def _compare(spec: OpSpec, names: tuple[str, ...]) -> Iterator[Finding]:
-    wanted = sorted({_form_of(spec, case.branch) for case in build_plan(spec).effects})
+    branches = {case.branch for case in build_plan(spec).effects}
+    wanted = sorted(_form_of(spec, branch) for branch in branches)
     schemas = [_schema(name) for name in names]
     found = sorted(map(_form_in, schemas))
     if found != wanted:

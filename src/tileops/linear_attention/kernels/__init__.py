@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from tileops.linear_attention.kernels.gradients import (
+    StateRecurrenceBwdInterface,
+    StateRecurrenceBwdPortableKernel,
+)
 from tileops.linear_attention.kernels.serving import (
     StateRecurrenceCall,
     StateRecurrenceFwdInterface,
@@ -9,6 +13,8 @@ from tileops.linear_attention.kernels.serving import (
 )
 
 __all__ = [
+    "StateRecurrenceBwdInterface",
+    "StateRecurrenceBwdPortableKernel",
     "StateRecurrenceCall",
     "StateRecurrenceFwdInterface",
     "StateRecurrencePortableKernel",

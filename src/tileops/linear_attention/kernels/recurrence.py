@@ -1,4 +1,4 @@
-"""A run of tokens through a matrix state, a chunk at a time, all in float32.
+"""A run of tokens through a matrix state, a chunk at a time, in float32, or float64 if tokens are.
 
 Token by token the state `S` `[K, V]` of a head decays, `S ← exp(g) S`, then takes up
 `S ← S + k uᵀ`, where `u` is `v`, or with the delta rule `beta (v - kᵀ S)`, and is read as
@@ -23,7 +23,7 @@ CHANNEL_CHUNK = 16
 
 
 class Tokens(NamedTuple):
-    """Tokens of some heads, float32.
+    """Tokens of some heads, all of one dtype.
 
     Attributes:
         q: `[…, S, K]`, scaled.
@@ -80,8 +80,8 @@ def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
     q, k, v, g, beta = tokens
     # Sums of many logs cancel where two are subtracted.
     total = g.double().cumsum(-2)
-    decay = total.exp().float()
-    pairs = _decay_of_pairs(total)
+    decay = total.exp().to(q.dtype)
+    pairs = _decay_of_pairs(total).to(q.dtype)
     u = v
     if beta is not None:
         below = torch.tril(_products(k, k, pairs), -1) * beta
@@ -89,7 +89,7 @@ def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
             below, beta * (v - (k * decay) @ state), upper=False, unitriangular=True
         )
     out = (q * decay) @ state + torch.tril(_products(q, k, pairs)) @ u
-    to_end = (total[..., -1:, :] - total).exp().float()
+    to_end = (total[..., -1:, :] - total).exp().to(q.dtype)
     last = decay[..., -1, :, None]
     return out, last * state + (k * to_end).mT @ u
 
@@ -98,7 +98,7 @@ def _decay_of_pairs(total: Tensor) -> Tensor:
     """What is left at token i of what token j took up, `[…, C, C, 1 or K]`; 0 for later j."""
     left = total[..., :, None, :] - total[..., None, :, :]
     later = torch.ones(left.shape[-3:-1], dtype=torch.bool, device=left.device).triu(1)
-    return left.masked_fill(later[..., None], -torch.inf).exp().float()
+    return left.masked_fill(later[..., None], -torch.inf).exp()
 
 
 def _products(a: Tensor, b: Tensor, pairs: Tensor) -> Tensor:

@@ -141,22 +141,25 @@ class StateRecurrencePortableKernel(
     def _tokens(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor | None) -> Tokens:
         """All tokens as float32 `[B, value_heads, S, ·]`, every flag applied."""
         group = self.call.value_heads // self.call.heads
-        q, k = (part.float() for part in (q, k))
+        wide = _wide(v)
+        q, k = q.to(wide), k.to(wide)
         if self.call.has_unit_keys:
             q, k = unit(q), unit(k)
         q, k = (part.repeat_interleave(group, 2) for part in (q * self.call.scale, k))
         if beta is not None:
-            beta = beta.float()[..., None]
+            beta = beta.to(wide)[..., None]
             beta = beta.sigmoid() * self.call.beta_range if self.call.beta_range else beta
-        return Tokens(q, k, v.float(), g, beta).mapped(lambda field: field.transpose(1, 2))
+        return Tokens(q, k, v.to(wide), g, beta).mapped(lambda field: field.transpose(1, 2))
 
     def _log_decay(
         self, v: Tensor, g: Tensor | None, a_log: Tensor | None, dt_bias: Tensor | None
     ) -> Tensor:
         """The log decay of each token, `[B, S, value_heads, 1 or key_dim]`."""
         if g is None:
-            return torch.zeros(*v.shape[:3], 1, device=v.device)
-        gate = g.float() if self.call.gate == "channel" else g.float()[..., None]
+            return torch.zeros(*v.shape[:3], 1, dtype=_wide(v), device=v.device)
+        gate = g.to(_wide(v))
+        if self.call.gate == "head":
+            gate = gate[..., None]
         if a_log is None:
             return gate
         bias = None if dt_bias is None else dt_bias.view(self.call.value_heads, -1)
@@ -168,7 +171,7 @@ class StateRecurrencePortableKernel(
             return initial.mT if self.call.is_v_first else initial
         count = v.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
         shape = (count, self.call.value_heads, self.call.key_dim, self.call.value_dim)
-        return torch.zeros(shape, device=v.device)
+        return torch.zeros(shape, dtype=_wide(v), device=v.device)
 
     @staticmethod
     def _by_sequence(tokens: Tokens, state: Tensor, starts: list[int]) -> tuple[Tensor, Tensor]:
@@ -205,3 +208,8 @@ class StateRecurrencePortableKernel(
             read.append(out)
         rows = torch.cat(read).transpose(1, 2).flatten(0, 1).index_select(0, blocks.place)
         return rows.transpose(0, 1)[None], final
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    """The dtype of the arithmetic on tensors of the dtype of `x`."""
+    return torch.promote_types(x.dtype, torch.float32)

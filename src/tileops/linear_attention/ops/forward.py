@@ -1,18 +1,14 @@
-"""Recurrences over a matrix state, as serving calls them; the state is float32."""
+"""Recurrences over a matrix state, as serving and training call them; the state is float32."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
 
-from tileops._core.op import Op
-from tileops._core.op.units import tensor_core
 from tileops.linear_attention.kernels import (
-    StateRecurrenceCall,
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
 )
+from tileops.linear_attention.ops.recurrence import RecurrenceOp
 
 __all__ = [
     "GatedDeltaNetFwdOp",
@@ -22,25 +18,11 @@ __all__ = [
 ]
 
 
-class _RecurrenceOp(Op):
-    """A recurrence over a matrix state, with the flags that some of them take."""
+class _ForwardOp(RecurrenceOp):
+    """A recurrence over a matrix state."""
 
     kernel_types = {"portable": StateRecurrencePortableKernel}
     interfaces = {"state_recurrence": StateRecurrenceFwdInterface}
-    gate: Literal["none", "head", "channel"]
-    has_delta_rule = True
-
-    scale: float | None
-    use_qk_l2norm_in_kernel = False
-    use_beta_sigmoid_in_kernel = False
-    allow_neg_eigval = False
-    state_v_first = False
-    use_gate_in_kernel = False
-    lower_bound: float | None = None
-
-    def roof_key(self) -> str:
-        """The tensor-core unit of the last call's dtype."""
-        return tensor_core(self.last_call.indices["T"])
 
     def _run(
         self,
@@ -55,30 +37,11 @@ class _RecurrenceOp(Op):
         gate: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> tuple[Tensor, Tensor]:
         """Run the recurrence; `gate` is what makes the log decay of a raw gate."""
-        _, length, heads, key_dim = q.shape
-        call = StateRecurrenceCall(
-            heads=heads,
-            value_heads=v.shape[2],
-            key_dim=key_dim,
-            value_dim=v.shape[3],
-            scale=key_dim**-0.5 if self.scale is None else self.scale,
-            gate=self.gate,
-            is_raw_gate=self.use_gate_in_kernel,
-            lower_bound=self.lower_bound,
-            has_delta_rule=self.has_delta_rule,
-            beta_range=1 + self.allow_neg_eigval if self.use_beta_sigmoid_in_kernel else 0,
-            has_unit_keys=self.use_qk_l2norm_in_kernel,
-            is_v_first=self.state_v_first,
-            is_packed=cu_seqlens is not None,
-            is_decode=length == 1,
-            dtype=q.dtype,
-            device=q.device,
-        )
-        kernel = self.kernel_for("state_recurrence", call)
+        kernel = self.kernel_for("state_recurrence", self._call(q, v, cu_seqlens))
         return kernel(q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
 
 
-class GatedDeltaNetFwdOp(_RecurrenceOp):
+class GatedDeltaNetFwdOp(_ForwardOp):
     """The gated delta rule, `S ← exp(g) S`, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = scale * qᵀ S`.
 
     One state for each value head, which uses the query and key head `hv // (HV / H)`; `scale` is
@@ -132,7 +95,7 @@ class GatedDeltaNetFwdOp(_RecurrenceOp):
         return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
 
 
-class KimiDeltaAttentionFwdOp(_RecurrenceOp):
+class KimiDeltaAttentionFwdOp(_ForwardOp):
     """The gated delta rule with a decay for each channel of the key, `S ← diag(exp(g)) S`.
 
     Flags are those of `GatedDeltaNetFwdOp`; with a `lower_bound` the log decay of a raw gate is
@@ -180,7 +143,7 @@ class KimiDeltaAttentionFwdOp(_RecurrenceOp):
         return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
 
 
-class DeltaNetInferenceFwdOp(_RecurrenceOp):
+class DeltaNetInferenceFwdOp(_ForwardOp):
     """The delta rule, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = scale * qᵀ S`.
 
     States, packing and flags are those of `GatedDeltaNetFwdOp`. Source: DeltaNet, Yang et al. 2024.
@@ -213,7 +176,7 @@ class DeltaNetInferenceFwdOp(_RecurrenceOp):
         return self._run(q, k, v, None, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
 
 
-class GLAInferenceFwdOp(_RecurrenceOp):
+class GLAInferenceFwdOp(_ForwardOp):
     """Gated linear attention, `S ← diag(exp(g)) S + k vᵀ`, `o = scale * qᵀ S`.
 
     States and packing are those of `GatedDeltaNetFwdOp`. Source: Yang et al. 2023.

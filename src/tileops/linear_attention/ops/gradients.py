@@ -1,0 +1,215 @@
+"""Gradients of recurrences over a matrix state, whose states are formed again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from tileops.linear_attention.kernels import (
+    StateRecurrenceBwdInterface,
+    StateRecurrenceBwdPortableKernel,
+)
+from tileops.linear_attention.ops.recurrence import RecurrenceOp
+
+__all__ = [
+    "GatedDeltaNetBwdOp",
+    "KimiDeltaAttentionBwdOp",
+    "DeltaNetInferenceBwdOp",
+    "GLAInferenceBwdOp",
+]
+
+
+class _BackwardOp(RecurrenceOp):
+    """Gradients of a recurrence over a matrix state."""
+
+    kernel_types = {"portable": StateRecurrenceBwdPortableKernel}
+    interfaces = {"state_recurrence_bwd": StateRecurrenceBwdInterface}
+
+    def _gradients(
+        self,
+        do: Tensor,
+        dfinal_state: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor | None,
+        beta: Tensor | None,
+        initial_state: Tensor | None,
+        cu_seqlens: Tensor | None,
+        cu_seqlens_cpu: Tensor | None,
+        gate: tuple[Tensor | None, Tensor | None] = (None, None),
+    ) -> tuple[Any, ...]:
+        """The gradients of q, k, v, g, beta, the initial state and the parts of a raw gate."""
+        kernel = self.kernel_for("state_recurrence_bwd", self._call(q, v, cu_seqlens))
+        tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
+        found: tuple[Any, ...] = kernel(do, dfinal_state, *tensors)
+        return found
+
+
+class GatedDeltaNetBwdOp(_BackwardOp):
+    """Gradients of `GatedDeltaNetFwdOp`: of its tensors in the order of its inputs.
+
+    Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
+    derivative of the forward op.
+    """
+
+    gate = "head"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        use_beta_sigmoid_in_kernel: bool = False,
+        allow_neg_eigval: bool = False,
+        state_v_first: bool = False,
+        use_gate_in_kernel: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
+        self.allow_neg_eigval = allow_neg_eigval
+        self.state_v_first = state_v_first
+        self.use_gate_in_kernel = use_gate_in_kernel
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        do: Tensor,
+        dfinal_state: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+        A_log: Tensor | None = None,  # noqa: N803
+        dt_bias: Tensor | None = None,
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the gradients."""
+        tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
+        return self._gradients(do, dfinal_state, *tensors, (A_log, dt_bias))
+
+
+class KimiDeltaAttentionBwdOp(_BackwardOp):
+    """Gradients of `KimiDeltaAttentionFwdOp`: of its tensors in the order of its inputs.
+
+    Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
+    derivative of the forward op.
+    """
+
+    gate = "channel"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        use_beta_sigmoid_in_kernel: bool = False,
+        allow_neg_eigval: bool = False,
+        state_v_first: bool = False,
+        use_gate_in_kernel: bool = False,
+        lower_bound: float | None = None,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
+        self.allow_neg_eigval = allow_neg_eigval
+        self.state_v_first = state_v_first
+        self.use_gate_in_kernel = use_gate_in_kernel
+        self.lower_bound = lower_bound
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        do: Tensor,
+        dfinal_state: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+        A_log: Tensor | None = None,  # noqa: N803
+        dt_bias: Tensor | None = None,
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the gradients."""
+        tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
+        return self._gradients(do, dfinal_state, *tensors, (A_log, dt_bias))
+
+
+class DeltaNetInferenceBwdOp(_BackwardOp):
+    """Gradients of `DeltaNetInferenceFwdOp`: returns `(dq, dk, dv, dbeta, dinitial_state)`.
+
+    Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
+    derivative of the forward op.
+    """
+
+    gate = "none"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        do: Tensor,
+        dfinal_state: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the gradients."""
+        tensors = (q, k, v, None, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
+        dq, dk, dv, _, dbeta, dinitial_state, *_ = self._gradients(do, dfinal_state, *tensors)
+        return dq, dk, dv, dbeta, dinitial_state
+
+
+class GLAInferenceBwdOp(_BackwardOp):
+    """Gradients of `GLAInferenceFwdOp`: returns `(dq, dk, dg, dv, dinitial_state)`.
+
+    Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
+    derivative of the forward op.
+    """
+
+    gate = "channel"
+    has_delta_rule = False
+
+    def __init__(self, scale: float | None = None, *, target: str | None = None) -> None:
+        self.scale = scale
+        super().__init__(target=target)
+
+    def forward(
+        self,
+        do: Tensor,
+        dfinal_state: Tensor,
+        q: Tensor,
+        k: Tensor,
+        g: Tensor,
+        v: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the gradients."""
+        tensors = (q, k, v, g, None, initial_state, cu_seqlens, cu_seqlens_cpu)
+        dq, dk, dv, dg, _, dinitial_state, *_ = self._gradients(do, dfinal_state, *tensors)
+        return dq, dk, dg, dv, dinitial_state

@@ -1,0 +1,52 @@
+"""What recurrences over a matrix state and their gradients share: parameters and call spec."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from tileops._core.op import Op
+from tileops._core.op.units import tensor_core
+from tileops.linear_attention.kernels import StateRecurrenceCall
+
+
+class RecurrenceOp(Op):
+    """A recurrence over a matrix state, or its gradients, with the flags that some of them take."""
+
+    gate: Literal["none", "head", "channel"]
+    has_delta_rule = True
+
+    scale: float | None
+    use_qk_l2norm_in_kernel = False
+    use_beta_sigmoid_in_kernel = False
+    allow_neg_eigval = False
+    state_v_first = False
+    use_gate_in_kernel = False
+    lower_bound: float | None = None
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of the last call's dtype."""
+        return tensor_core(self.last_call.indices["T"])
+
+    def _call(self, q: Tensor, v: Tensor, cu_seqlens: Tensor | None) -> StateRecurrenceCall:
+        """The call spec of these tensors."""
+        _, length, heads, key_dim = q.shape
+        return StateRecurrenceCall(
+            heads=heads,
+            value_heads=v.shape[2],
+            key_dim=key_dim,
+            value_dim=v.shape[3],
+            scale=key_dim**-0.5 if self.scale is None else self.scale,
+            gate=self.gate,
+            is_raw_gate=self.use_gate_in_kernel,
+            lower_bound=self.lower_bound,
+            has_delta_rule=self.has_delta_rule,
+            beta_range=1 + self.allow_neg_eigval if self.use_beta_sigmoid_in_kernel else 0,
+            has_unit_keys=self.use_qk_l2norm_in_kernel,
+            is_v_first=self.state_v_first,
+            is_packed=cu_seqlens is not None,
+            is_decode=length == 1,
+            dtype=q.dtype,
+            device=q.device,
+        )

@@ -56,6 +56,12 @@ class RowCall:
         with self.device:
             return expected(self.form, self.inputs, str(self.device))
 
+    def wanted_of_cpu(self) -> Outcome:
+        """What the reference gives on the CPU, whose arithmetic decides the rounding of codes."""
+        given = {name: tensor.cpu() for name, tensor in self.inputs.items()}
+        found = expected(self.form, given)
+        return tuple(None if each is None else each.to(self.device) for each in found)
+
     def fault(self, function: Function, wanted: Outcome) -> str | None:
         """What is wrong with a function's results; None where they are the reference's.
 

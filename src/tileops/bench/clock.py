@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 
-FLUSH_BYTES = 1 << 29
+FLUSH_BYTES = 1 << 30
 """Written before each call: more than any L2 cache, and longer than the host takes to launch."""
 LEAST, MOST = 3, 50
 """Calls that are timed, however slow or fast they are."""

@@ -220,13 +220,6 @@ def test_axes_are_merged_into_matrices_of_rows(shape, axes, found) -> None:
     assert geometry(shape, axes) == (found and Geometry(*found))
 
 
-def test_500_extents_make_three_builds_at_most() -> None:
-    x = torch.empty(500, 64, 48, dtype=BF16)
-    for axes in ((2,), (0,), (1,), (0, 2), (0, 1, 2)):
-        layouts = {reduction_layout(x[:rows], axes) for rows in range(1, 501)}
-        assert len(layouts) <= 3, axes
-
-
 def softmax(n, dtype=BF16, out_dtype=None, few=False):
     return SoftmaxCall(2, 1, dtype, out_dtype or dtype, False, n, few, **HOPPER)
 

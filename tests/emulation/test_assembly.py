@@ -12,8 +12,11 @@ import tilelang
 
 from emulation.emulator import lower
 from tileops._programs.program import Program
-from tileops.attention.programs import dense as attention
+from tileops.attention.programs import prefill
 from tileops.attention.programs.decode import Decoding, build_decode, build_decode_paged
+from tileops.attention.programs.dense import build_attention_pipelined
+from tileops.attention.programs.packed import build_attention_packed, build_attention_paged
+from tileops.attention.programs.rotation import Rotation
 from tileops.attention.programs.softmax import Heads
 from tileops.gemm.programs import (
     Groups,
@@ -62,14 +65,29 @@ def grouped(*tiling: int, **groups: Any) -> Program:
     )
 
 
-def attend(width: int, *tiling: int, is_causal: bool) -> Program:
-    heads = attention.Heads(32, 8, width, "bfloat16", is_causal, width**-0.5)
-    return attention.build_attention_pipelined(heads, tiling=attention.Tiling(*tiling), blocks=132)
+def heads(width: int, softcap: float = 0.0) -> Heads:
+    return Heads(32, 8, width, "bfloat16", width**-0.5, softcap)
+
+
+def attend(width: int, *tiling: int, softcap: float = 0.0, **mask: int) -> Program:
+    cut = prefill.Tiling(*tiling, reuses=width == 256)
+    mask = prefill.Mask(**mask)
+    return build_attention_pipelined(heads(width, softcap), mask=mask, tiling=cut, blocks=132)
+
+
+def packed(width: int, *tiling: int, page: int = 0, turned: int = 0, **mask: int) -> Program:
+    cut = prefill.Tiling(*tiling, reuses=width == 256)
+    if not page:
+        return build_attention_packed(heads(width), mask=prefill.Mask(**mask), tiling=cut)
+    rotation = Rotation(turned, 8191) if turned else None
+    source = prefill.Source(is_packed=True, page=page, rotation=rotation)
+    mask = prefill.Mask(**mask)
+    return build_attention_paged(heads(width), mask=mask, tiling=cut, source=source)
 
 
 def decode(width: int, *how: int) -> Program:
     build = build_decode_paged if how[-1] else build_decode
-    return build(Heads(32, 8, width, "bfloat16", width**-0.5), how=Decoding(*how))
+    return build(heads(width), how=Decoding(*how))
 
 
 def scaled(scales_a: str, scales_b: str, *tiling: int) -> Program:
@@ -130,8 +148,18 @@ PROGRAMS = {
     "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 64, 128, 7),
     "packed": lambda: build_gemm_packed(group=128, rows=32, columns=32, warps=8),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
-    "attention": lambda: attend(128, 128, 160, 2, 1, is_causal=True),
-    "attention, narrow heads": lambda: attend(64, 192, 128, is_causal=False),
+    "attention": lambda: attend(128, 128, 160, 1, right=0),
+    "attention, narrow heads": lambda: attend(64, 192, 128),
+    "attention, narrow heads, window": lambda: attend(64, 192, 128, left=512, right=0),
+    "attention, window": lambda: attend(128, 128, 128, left=1024, right=0),
+    "attention, bound": lambda: attend(128, 128, 128, right=0, softcap=30.0),
+    "attention, widest heads": lambda: attend(256, 128, 80, 1, right=0),
+    "attention, widest heads, all": lambda: attend(256, 128, 80, 1, left=9, right=9, softcap=3.0),
+    "packed requests": lambda: packed(128, 128, 128, 1, right=0),
+    "packed requests, narrow heads": lambda: packed(64, 192, 128, 1, right=0),
+    "packed requests, widest heads": lambda: packed(256, 128, 80, 1, right=0),
+    "pages": lambda: packed(128, 128, 128, 1, page=16, turned=128, right=0),
+    "pages, widest heads": lambda: packed(256, 128, 64, 1, page=64, turned=256, right=0),
     "decode": lambda: decode(128, 64, 3, -1, 0),
     "decode, widest heads": lambda: decode(256, 64, 3, 100, 0),
     "decode, pages": lambda: decode(128, 64, 3, -1, 16),

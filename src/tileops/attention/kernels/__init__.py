@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tileops.attention.kernels.decode import DenseAttentionDecodeKernel, PagedDecodeKernel
+from tileops.attention.kernels.cached import PagedDecodeKernel, PagedPrefillPipelinedKernel
+from tileops.attention.kernels.decode import DenseAttentionDecodeKernel
 from tileops.attention.kernels.dense import (
     DenseAttentionCall,
     DenseAttentionFwdInterface,
-    DenseAttentionPipelinedKernel,
     DenseAttentionPortableKernel,
 )
 from tileops.attention.kernels.gradients import (
@@ -22,6 +22,10 @@ from tileops.attention.kernels.paged import (
     PagedPrefillCall,
     PagedPrefillFwdInterface,
     PagedPrefillPortableKernel,
+)
+from tileops.attention.kernels.prefill import (
+    DenseAttentionPipelinedKernel,
+    VarlenAttentionPipelinedKernel,
 )
 from tileops.attention.kernels.varlen import (
     VarlenAttentionCall,
@@ -43,8 +47,10 @@ __all__ = [
     "PagedDecodeKernel",
     "PagedPrefillCall",
     "PagedPrefillFwdInterface",
+    "PagedPrefillPipelinedKernel",
     "PagedPrefillPortableKernel",
     "VarlenAttentionCall",
     "VarlenAttentionFwdInterface",
+    "VarlenAttentionPipelinedKernel",
     "VarlenAttentionPortableKernel",
 ]

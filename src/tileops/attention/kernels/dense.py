@@ -6,17 +6,14 @@ Not for TileLang programs, which `programs/` holds.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
-from tileops.attention.kernels.device import HOPPER, operand_fault
 from tileops.attention.kernels.softmax import SoftmaxAttention, rotated, visible
-from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 
 @dataclass(frozen=True)
@@ -150,109 +147,3 @@ def dequantised(codes: Tensor, scale: Tensor) -> Tensor:
     """float8 codes `[B, S, H, D]` times `[B, H_kv]`, the factor of their group, in float32."""
     per_head = scale.repeat_interleave(codes.shape[2] // scale.shape[1], dim=1)
     return codes.float() * per_head[:, None, :, None]
-
-
-class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
-    """Attention of many queries on Hopper's tensor cores, fed by the copy engine; 16-bit operands.
-
-    Args:
-        heads: query heads.
-        kv_heads: key and value heads.
-        head_dim: channels of a head.
-        is_causal: whether a query sees no later key.
-        sm_scale: factor of the scores.
-        dtype: element type.
-        blocks: largest number of blocks, one for each multiprocessor.
-    """
-
-    supported_archs = frozenset({HOPPER})
-
-    ROWS: Mapping[int, int] = {64: 192, 128: 128}
-    """Queries of a tile, by the head sizes that the class serves."""
-
-    def __init__(
-        self,
-        heads: int,
-        kv_heads: int,
-        head_dim: int,
-        is_causal: bool,
-        sm_scale: float,
-        dtype: torch.dtype,
-        blocks: int,
-    ) -> None:
-        super().__init__()
-        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
-        self.is_causal, self.sm_scale = is_causal, sm_scale
-        self.dtype, self.blocks = dtype, blocks
-
-    @classmethod
-    def refusal(cls, call: DenseAttentionCall) -> str | None:
-        """Refuses other elements and head sizes, single queries, and changed or hidden scores."""
-        if call.is_decode:
-            return "attends with many queries of a request, not with one"
-        if call.window_left >= 0 or (call.window_right >= 0 and not call.is_causal):
-            return (
-                "applies no window, here window_left="
-                f"{call.window_left} and window_right={call.window_right}"
-            )
-        if call.softcap:
-            return f"does not bound scores, here softcap={call.softcap}"
-        if call.rotary_dim:
-            return f"does not rotate, here rotary_dim={call.rotary_dim}"
-        fault = operand_fault(call.dtype, call.head_dim, cls.ROWS, call.sm_scale)
-        return fault or super().refusal(call)
-
-    @classmethod
-    def entry_for(
-        cls, call: DenseAttentionCall
-    ) -> tuple[Hashable, Callable[[], DenseAttentionPipelinedKernel]]:
-        """One build for each kind of heads; neither batch nor length is part of it."""
-        constants = (
-            call.heads, call.kv_heads, call.head_dim, call.is_causal, call.sm_scale, call.dtype,
-            call.sm_count,
-        )  # fmt: skip
-        return constants, lambda: cls(*constants)
-
-    @property
-    def default_config(self) -> Mapping[str, Any]:
-        """Keys of a tile, and buffers of query tiles."""
-        return self.autotune_configs[0]
-
-    @property
-    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
-        """Wider tiles leave room for one query tile only."""
-        narrow = {"columns": 128, "queries": 2}
-        return [narrow] if self.head_dim == 64 else [{"columns": 160, "queries": 1}, narrow]
-
-    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
-        """Compile the program."""
-        from tileops.attention.programs.dense import Heads, Tiling, build_attention_pipelined
-
-        heads = Heads(
-            self.heads,
-            self.kv_heads,
-            self.head_dim,
-            str(self.dtype).removeprefix("torch."),
-            self.is_causal,
-            self.sm_scale,
-        )
-        tiling = Tiling(self.ROWS[self.head_dim], **config)
-        return build_attention_pipelined(heads, tiling=tiling, blocks=self.blocks).compile(HOPPER)
-
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        q_scale: Tensor | None,
-        k_scale: Tensor | None,
-        v_scale: Tensor | None,
-        rope_cos: Tensor | None,
-        rope_sin: Tensor | None,
-    ) -> Tensor:
-        """Attend."""
-        if k.shape[1] == 0:
-            return torch.zeros(q.shape, dtype=self.dtype, device=q.device)
-        out = torch.empty(q.shape, dtype=self.dtype, device=q.device)
-        self.program()(*(aligned(part.contiguous()) for part in (q, k, v)), out)
-        return out

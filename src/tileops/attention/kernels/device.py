@@ -5,29 +5,91 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 from math import inf
+from typing import Any, NamedTuple, Union
 
 import torch
 from torch import Tensor
 
 from tileops._core.dispatch.scratch import scratch
+from tileops.attention.kernels.dense import DenseAttentionCall
+from tileops.attention.kernels.paged import PagedPrefillCall
+from tileops.attention.kernels.varlen import VarlenAttentionCall
+
+AttentionCall = Union[DenseAttentionCall, VarlenAttentionCall, PagedPrefillCall]
+"""The call specs of softmax attention, which name the same facts of heads."""
 
 HOPPER = 90
+PAGE_UNIT = 64
+"""Rows that every tile of keys is a multiple of: pages divide it or are multiples."""
+SMALLEST_PAGE = 8
+"""Rows of the smallest page: fewer are no whole pattern of a swizzled tile."""
 _HALVES = (torch.float16, torch.bfloat16)
 _FIXED_TILES = 3.0  # what a block costs beside its tiles of keys, in tiles
 _MERGE_TILES = 2.0  # likewise the merging of parts
 _MOST_PARTS = 128
 
 
-def operand_fault(
-    dtype: torch.dtype, head_dim: int, sizes: Collection[int], sm_scale: float
-) -> str | None:
+class Group(NamedTuple):
+    """The heads of a kernel, and the bounds of their scores.
+
+    Attributes:
+        heads: query heads.
+        kv_heads: key and value heads.
+        head_dim: channels of a head.
+        sm_scale: factor of the scores.
+        softcap: bound of the scores; 0 for none.
+        dtype: element type.
+        sm_count: multiprocessors.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    sm_scale: float
+    softcap: float
+    dtype: torch.dtype
+    sm_count: int
+
+    @classmethod
+    def of(cls, call: AttentionCall) -> Group:
+        """The heads of a call."""
+        return cls(
+            call.heads, call.kv_heads, call.head_dim, call.sm_scale, call.softcap, call.dtype,
+            call.sm_count,
+        )  # fmt: skip
+
+    @property
+    def dtype_name(self) -> str:
+        """The element type as programs name it."""
+        return str(self.dtype).removeprefix("torch.")
+
+    def of_programs(self) -> Any:
+        """The heads as programs take them."""
+        from tileops.attention.programs.softmax import Heads
+
+        return Heads(
+            self.heads, self.kv_heads, self.head_dim, self.dtype_name, self.sm_scale, self.softcap
+        )
+
+
+def operand_fault(call: AttentionCall, sizes: Collection[int]) -> str | None:
     """Why operands of this kind are not multiplied on tensor cores, or None."""
-    if dtype not in _HALVES:
-        return f"attends in float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
-    if head_dim not in sizes:
-        return f"attends with heads of {sorted(sizes)} channels, not {head_dim}"
-    if not 0 < sm_scale < inf:
-        return f"scales scores by a positive finite factor, not by {sm_scale}"
+    if call.dtype not in _HALVES:
+        return f"attends in float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+    if call.head_dim not in sizes:
+        return f"attends with heads of {sorted(sizes)} channels, not {call.head_dim}"
+    if not 0 < call.sm_scale < inf:
+        return f"scales scores by a positive finite factor, not by {call.sm_scale}"
+    return None
+
+
+def page_fault(call: PagedPrefillCall) -> str | None:
+    """Why tiles of 64 rows are not read from such pages, or None."""
+    if call.cache_dtype != call.dtype:
+        return "reads pages of the queries' dtype only"
+    size = call.page_size
+    if size % PAGE_UNIT and (PAGE_UNIT % size or size < SMALLEST_PAGE):
+        return f"reads pages of 8, 16, 32 or a multiple of {PAGE_UNIT} rows, not {size}"
     return None
 
 

@@ -12,6 +12,7 @@ from tileops.attention.kernels import (
     PagedDecodeKernel,
     PagedPrefillCall,
     PagedPrefillFwdInterface,
+    PagedPrefillPipelinedKernel,
     PagedPrefillPortableKernel,
 )
 
@@ -31,7 +32,11 @@ class GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(Op):
     last before it. Pages hold rotated keys.
     """
 
-    kernel_types = {"decode": PagedDecodeKernel, "portable": PagedPrefillPortableKernel}
+    kernel_types = {
+        "decode": PagedDecodeKernel,
+        "pipelined": PagedPrefillPipelinedKernel,
+        "portable": PagedPrefillPortableKernel,
+    }
     interfaces = {"paged_prefill": PagedPrefillFwdInterface}
 
     def __init__(

@@ -12,6 +12,7 @@ from tileops._core.op.units import tensor_core
 from tileops.attention.kernels import (
     VarlenAttentionCall,
     VarlenAttentionFwdInterface,
+    VarlenAttentionPipelinedKernel,
     VarlenAttentionPortableKernel,
 )
 from tileops.errors import SignatureError
@@ -36,7 +37,10 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
     reads them back from the device.
     """
 
-    kernel_types = {"portable": VarlenAttentionPortableKernel}
+    kernel_types = {
+        "pipelined": VarlenAttentionPipelinedKernel,
+        "portable": VarlenAttentionPortableKernel,
+    }
     interfaces = {"varlen_attention": VarlenAttentionFwdInterface}
 
     def __init__(

@@ -8,7 +8,7 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 import tilelang.language as T
 
 from tileops._programs.program import FAST, Program
-from tileops.attention.programs.rotation import Rotation, angles
+from tileops.attention.programs.rotation import Rotation, tables
 
 _THREADS = 128
 
@@ -31,7 +31,7 @@ def build_append(
         rotation: what turns the keys, or None.
     """
     half = rotation.width // 2 if rotation else 0
-    tabulate = angles(rotation)
+    tabulate = tables(rotation)
     B, tokens, ends = T.dynamic("B"), T.dynamic("tokens"), T.dynamic("ends")
     count, width = T.dynamic("count"), T.dynamic("width")
 

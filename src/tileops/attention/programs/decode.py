@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import tilelang.language as T
 
 from tileops._programs.program import Program
-from tileops.attention.programs.rotation import Rotation, angles
+from tileops.attention.programs.pages import page_reader, piece_count
+from tileops.attention.programs.rotation import Rotation, tables
 from tileops.attention.programs.softmax import (
     FLOOR,
-    PANEL,
     ROWS,
     WARP,
     WARPGROUP,
@@ -48,11 +48,6 @@ class Decoding:
     page: int = 0
     rotation: Rotation | None = None
 
-    @property
-    def pieces(self) -> int:
-        """Pages that a tile of keys touches."""
-        return max(1, self.columns // self.page) if self.page else 1
-
 
 def _ring(stages: int):
     """The buffer and the phase of a step; divisions by other than powers of two cost."""
@@ -65,29 +60,16 @@ def _ring(stages: int):
 # fmt: off
 def _producer(heads: Heads, how: Decoding):
     """Makes the macro by which one warp copies the queries, then keys and values, last first."""
-    BN, D, page, pieces = how.columns, heads.size, how.page, how.pieces
-    piece = BN // pieces
+    BN, D, page = how.columns, heads.size, how.page
     slot, phase = _ring(how.stages)
-
-    @T.macro
-    def look_up(table, first_rows, b, tile, keys):
-        """The rows of the pages where the pieces of a tile begin; behind the last key, its page."""
-        position = T.alloc_var("int32", init=0)
-        for p in T.unroll(pieces):
-            position = T.max(T.min(tile * BN + p * piece, keys - 1), 0)
-            first_rows[p] = table[b, position // page] * page + position % page // piece * piece
+    if page:
+        look_up, copy_tile = page_reader(BN, D, page)
 
     @T.macro
     def load(X, first_rows, Xs, full, empty, step, b, h, tile):
         T.barrier_wait(empty[slot(step)], 1 - phase(step))
         if page:
-            for p in range(pieces):
-                for c in tuple(range(0, D, PANEL)):
-                    T.tma_copy(
-                        X[first_rows[p] : first_rows[p] + piece, h, c : c + PANEL],
-                        Xs[slot(step), p * piece : (p + 1) * piece, c : c + PANEL],
-                        barrier=full[slot(step)],
-                    )
+            copy_tile(X, first_rows, Xs, slot(step), full, h)
         else:
             T.tma_copy(
                 X[b, tile * BN : tile * BN + BN, h, :], Xs[slot(step), :, :],
@@ -101,7 +83,7 @@ def _producer(heads: Heads, how: Decoding):
         token, head, b, h, begin, end, keys,
     ):
         step = T.alloc_var("int32", init=0)
-        first_rows = T.alloc_local((pieces,), "int32")
+        first_rows = T.alloc_local((piece_count(BN, page),), "int32")
         T.tma_copy(Q[token, head : head + ROWS, :], Qs, barrier=q_full)
         if T.shuffle_elect(WARP):
             T.barrier_arrive(q_full)
@@ -208,7 +190,7 @@ def _consumer(heads: Heads, how: Decoding):
 def _turner(how: Decoding):
     """Makes the macro that turns the queries where they lie, all by the angle of their position."""
     half = how.rotation.width // 2 if how.rotation else 0
-    tabulate = angles(how.rotation)
+    tabulate = tables(how.rotation)
 
     @T.macro
     def turn(Qs, Turns, cos, sin, position):
@@ -278,7 +260,7 @@ def _block(heads: Heads, how: Decoding):
         v_full = T.alloc_barrier([1] * stages)
         v_empty = T.alloc_barrier([WARPS] * stages)
         thread = T.get_thread_binding()
-        if D <= 2 * PANEL:
+        if D <= 128:
             T.annotate_min_blocks_per_sm(2)
         h = T.alloc_var("int32", init=0)
         head = T.alloc_var("int32", init=0)

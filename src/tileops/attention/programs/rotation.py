@@ -28,19 +28,31 @@ class Rotation:
 
 
 def angles(rotation: Rotation | None):
+    """Makes the expression of the angle, in radians, by which a position turns a pair.
+
+    The expression takes the buffer of `turns`, the pair and the position.
+    """
+
+    def angle(Turns, pair, position):
+        units = T.cast(T.min(position, rotation.last_position), "uint64") * T.reinterpret(
+            Turns[pair], "uint64"
+        )
+        # The upper half, signed: between half a turn back and half a turn forward.
+        upper = T.cast(T.shift_right(units, T.uint64(32)), "uint32")
+        return T.cast(T.reinterpret(upper, "int32"), "float32") * (2 * pi / 2**32)
+
+    return angle
+
+
+def tables(rotation: Rotation | None):
     """Makes the macro that tabulates cosines and sines of a position's angles."""
+    angle = angles(rotation)
 
     @T.macro
     def tabulate(Turns, cos, sin, position):
         for i in T.Parallel(rotation.width // 2):
-            units = T.cast(T.min(position, rotation.last_position), "uint64") * T.reinterpret(
-                Turns[i], "uint64"
-            )
-            # The upper half, signed: between half a turn back and half a turn forward.
-            upper = T.cast(T.shift_right(units, T.uint64(32)), "uint32")
-            angle = T.cast(T.reinterpret(upper, "int32"), "float32") * (2 * pi / 2**32)
-            cos[i] = T.cos(angle)
-            sin[i] = T.sin(angle)
+            cos[i] = T.cos(angle(Turns, i, position))
+            sin[i] = T.sin(angle(Turns, i, position))
 
     return tabulate
 

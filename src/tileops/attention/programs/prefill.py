@@ -1,0 +1,541 @@
+"""Macros of attention by many queries of each request, on Hopper.
+
+A warp copies tiles of queries, keys and values into rings; warpgroups of 64 queries each attend and
+store. Scores, softmax and sums are float32; weights are rounded to the dtype before they meet the
+values. Keys are taken last first, so that only the first tile, and those that a mask cuts, are
+masked.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import tilelang.language as T
+
+from tileops.attention.programs.pages import page_reader, piece_count
+from tileops.attention.programs.rotation import Rotation, angles
+from tileops.attention.programs.softmax import (
+    PANEL,
+    ROWS,
+    WARP,
+    WARPGROUP,
+    WARPS,
+    Heads,
+    arrive,
+    online_softmax,
+    release,
+)
+
+TURN_BARRIER = 8  # first of the named barriers by which warpgroups take turns
+_STORE_BARRIER = 12  # first of those that they store behind
+_CONSUMERS = 15  # the named barrier of all of them
+PRODUCER_REGISTERS = 24
+CONSUMER_REGISTERS = {2: 240, 3: 160}
+SETTINGS = {
+    "tl.enable_fast_math": True,
+    "tl.disable_buffer_init_check": True,
+    "tl.disable_thread_storage_sync": True,
+}
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which keys a query sees around its own position; the last query stands at the last key.
+
+    Args:
+        left: keys before it; -1 for all.
+        right: keys after it; -1 for all, 0 for a causal mask.
+    """
+
+    left: int = -1
+    right: int = -1
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How attention is cut up.
+
+    Args:
+        rows: queries of a tile, 128 or 192: 64 for each warpgroup that multiplies.
+        columns: keys of a tile.
+        queries: buffers of query tiles.
+        stages: buffers of the rings of keys and of values.
+        reuses: whether results leave through the buffer of their queries, for want of another.
+    """
+
+    rows: int
+    columns: int
+    queries: int = 2
+    stages: int = 2
+    reuses: bool = False
+
+    @property
+    def warpgroups(self) -> int:
+        """Warpgroups that multiply."""
+        return self.rows // ROWS
+
+    @property
+    def threads(self) -> int:
+        """Threads that multiply."""
+        return self.warpgroups * WARPGROUP
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where queries, keys and values come from.
+
+    Args:
+        is_packed: whether requests lie one after another, and are not members of a batch.
+        page: rows of a page; 0 for keys in a row.
+        rotation: what turns the queries, or None.
+    """
+
+    is_packed: bool = False
+    page: int = 0
+    rotation: Rotation | None = None
+
+
+def tile_range(tiling: Tiling, mask: Mask):
+    """Makes the macro that finds the tiles of keys that some query of a tile sees."""
+    BM, BN = tiling.rows, tiling.columns
+
+    @T.macro
+    def find(bx, queries, keys, first: T.Ref, end: T.Ref):
+        end = T.ceildiv(keys, BN)
+        if mask.right >= 0:
+            seen = (bx + 1) * BM + keys - queries + mask.right  # behind the last query's last key
+            end = T.max(T.min(end, T.ceildiv(seen, BN)), 0)
+        if mask.left >= 0:
+            first = T.min(  # noqa: F841
+                T.max(bx * BM + keys - queries - mask.left, 0) // BN, end
+            )
+
+    return find
+
+
+# What macros share travels in their arguments, which would take a line each.
+# fmt: off
+def producer(heads: Heads, tiling: Tiling, source: Source):
+    """Makes the macro by which one warp copies a query tile, then keys and values, last first."""
+    BM, BN, stages, page = tiling.rows, tiling.columns, tiling.stages, source.page
+    if page:
+        look_up, copy_tile = page_reader(BN, heads.size, page)
+
+    @T.macro
+    def load(X, rows, Xs, full, empty, step, b, h, row, tile):
+        T.barrier_wait(empty[step % stages], (step // stages + 1) % 2)
+        if page:
+            copy_tile(X, rows, Xs, step % stages, full, h)
+        elif source.is_packed:
+            T.tma_copy(
+                X[row + tile * BN : row + tile * BN + BN, h, :], Xs[step % stages, :, :],
+                barrier=full[step % stages],
+            )
+        else:
+            T.tma_copy(
+                X[b, tile * BN : tile * BN + BN, h, :], Xs[step % stages, :, :],
+                barrier=full[step % stages],
+            )
+        arrive(full, step % stages)
+
+    @T.macro
+    def produce(
+        Q, K, V, table, Qs, Ks, Vs, q_full, q_empty, k_full, k_empty, v_full, v_empty,
+        step: T.Ref, tile: T.Ref, b, h, q_row, k_row, bx, first, end, keys,
+    ):
+        rows = T.alloc_local((piece_count(BN, page),), "int32")
+        T.barrier_wait(q_empty[tile % tiling.queries], (tile // tiling.queries + 1) % 2)
+        if source.is_packed:
+            T.tma_copy(
+                Q[q_row + bx * BM : q_row + bx * BM + BM, h, :], Qs[tile % tiling.queries, :, :],
+                barrier=q_full[tile % tiling.queries],
+            )
+        else:
+            T.tma_copy(
+                Q[b, bx * BM : bx * BM + BM, h, :], Qs[tile % tiling.queries, :, :],
+                barrier=q_full[tile % tiling.queries],
+            )
+        arrive(q_full, tile % tiling.queries)
+        tile += 1
+        if page:
+            look_up(table, rows, b, end - 1, keys)
+        for t in T.serial(end - first):
+            load(K, rows, Ks, k_full, k_empty, step, b, h // heads.group, k_row, end - 1 - t)
+            load(V, rows, Vs, v_full, v_empty, step, b, h // heads.group, k_row, end - 1 - t)
+            step += 1
+            if page:  # in flight while this tile is waited for
+                look_up(table, rows, b, end - 2 - t, keys)
+
+    return produce
+
+
+def _score(tiling: Tiling, mask: Mask):
+    """Makes the macros that hide keys and that issue the scores of a tile in a warpgroup's turn."""
+    BM, BN = tiling.rows, tiling.columns
+
+    def is_seen(column, position, keys):
+        conditions = []
+        if mask.right >= 0:
+            conditions.append(column <= position + mask.right)
+        if mask.right != 0:
+            conditions.append(column < keys)
+        if mask.left >= 0:
+            conditions.append(column >= position - mask.left)
+        return reduce(T.And, conditions)
+
+    @T.macro
+    def hide(S, bx, nb, queries, keys):
+        for i, j in T.Parallel(BM, BN):
+            S[i, j] = T.if_then_else(
+                is_seen(nb * BN + j, bx * BM + i + keys - queries, keys),
+                S[i, j], -T.infinity("float32"),
+            )
+
+    @T.macro
+    def take_turn(thread):
+        T.sync_threads(TURN_BARRIER + thread // WARPGROUP, 2 * WARPGROUP)
+
+    @T.macro
+    def pass_turn(thread):
+        T.named_barrier_arrive(
+            TURN_BARRIER + (thread // WARPGROUP + 1) % tiling.warpgroups, 2 * WARPGROUP
+        )
+
+    return hide, take_turn, pass_turn
+
+
+def _queries(tiling: Tiling, source: Source):
+    """Makes the macro that turns a tile of queries where it lies, each by its position's angles."""
+    BM = tiling.rows
+    half = source.rotation.width // 2 if source.rotation is not None else 0
+    angle = angles(source.rotation)
+
+    @T.macro
+    def turn(Qs, slot, Turns, position):
+        first = T.alloc_fragment((BM, half), "float32")
+        second = T.alloc_fragment((BM, half), "float32")
+        for i, j in T.Parallel(BM, half):
+            first[i, j] = Qs[slot, i, j] * T.cos(angle(Turns, j, position + i)) - (
+                Qs[slot, i, j + half] * T.sin(angle(Turns, j, position + i))
+            )
+        for i, j in T.Parallel(BM, half):
+            second[i, j] = Qs[slot, i, j + half] * T.cos(angle(Turns, j, position + i)) + (
+                Qs[slot, i, j] * T.sin(angle(Turns, j, position + i))
+            )
+        T.sync_threads(_CONSUMERS, tiling.threads)
+        for i, j in T.Parallel(BM, half):
+            Qs[slot, i, j] = first[i, j]
+        for i, j in T.Parallel(BM, half):
+            Qs[slot, i, j + half] = second[i, j]
+        T.fence_proxy_async()
+        T.sync_threads(_CONSUMERS, tiling.threads)
+
+    return turn
+
+
+def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
+    """Makes the macro by which the warpgroups attend to the keys of a query tile.
+
+    Scores of the next keys are issued before the values of the current ones, and their softmax is
+    formed while the latter are multiplied.
+    """
+    BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
+    bound, weigh_first, weigh = online_softmax(heads, BM, BN)
+    hide, take_turn, pass_turn = _score(tiling, mask)
+    turn = _queries(tiling, source)
+    layout = {"policy": T.GemmWarpPolicy.FullRow}
+
+    @T.macro
+    def clear_tail(Vs, v_full, step, tile, keys):
+        """Zeros for what lies behind the last key: a weight of 0 would let NaN through."""
+        for _ in T.serial(T.if_then_else((tile + 1) * BN > keys, 1, 0)):
+            T.barrier_wait(v_full[step % stages], (step // stages) % 2)
+            for i, j in T.Parallel(BN, D):
+                if tile * BN + i >= keys:
+                    Vs[step % stages, i, j] = 0
+            T.fence_proxy_async()
+            T.sync_threads(_CONSUMERS, tiling.threads)
+
+    @T.macro
+    def advance(
+        Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
+        step: T.Ref, slot, thread, bx, nb, queries, keys, masked,
+    ):
+        T.barrier_wait(k_full[(step + 1) % stages], ((step + 1) // stages) % 2)
+        take_turn(thread)
+        T.wgmma_gemm(
+            Qs[slot, :, :], Ks[(step + 1) % stages, :, :], S,
+            transpose_B=True, clear_accum=True, **layout,
+        )
+        T.barrier_wait(v_full[step % stages], (step // stages) % 2)
+        T.wgmma_gemm(P, Vs[step % stages, :, :], A, **layout)
+        pass_turn(thread)
+        T.wait_wgmma(1)
+        T.warpgroup_fence_operand(S, num_regs=BN // 2)
+        release(k_empty, (step + 1) % stages, thread)
+        bound(S)
+        if masked:
+            hide(S, bx, nb, queries, keys)
+        weigh(S, m, last, sums, part, shrink)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(A, num_regs=D // 2)
+        release(v_empty, step % stages, thread)
+        T.copy(S, P)
+        for i, j in T.Parallel(BM, D):
+            A[i, j] *= shrink[i]
+        step += 1
+
+    @T.macro
+    def begin(
+        Qs, Ks, Vs, k_full, k_empty, v_full, S, P, m, sums, step, slot, thread, bx, nb, queries,
+        keys,
+    ):
+        T.barrier_wait(k_full[step % stages], (step // stages) % 2)
+        take_turn(thread)
+        T.wgmma_gemm(
+            Qs[slot, :, :], Ks[step % stages, :, :], S,
+            transpose_B=True, clear_accum=True, **layout,
+        )
+        pass_turn(thread)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(S, num_regs=BN // 2)
+        release(k_empty, step % stages, thread)
+        bound(S)
+        hide(S, bx, nb, queries, keys)
+        weigh_first(S, m, sums)
+        T.copy(S, P)
+        if source.is_packed:
+            clear_tail(Vs, v_full, step, nb, keys)
+
+    @T.macro
+    def see(
+        Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
+        step: T.Ref, slot, thread, bx, first, end, queries, keys,
+    ):
+        cut = T.alloc_var("int32", init=0)  # tiles from here on are cut at the right
+        whole = T.alloc_var("int32", init=0)  # tiles before this are cut at the left
+        begin(
+            Qs, Ks, Vs, k_full, k_empty, v_full, S, P, m, sums, step, slot, thread, bx, end - 1,
+            queries, keys,
+        )
+        cut = end - 1
+        whole = first
+        if mask.right >= 0:
+            cut = T.min(T.truncdiv(T.max(bx * BM + keys - queries + mask.right + 1, 0), BN), cut)
+            cut = T.max(cut, first)
+        if mask.left >= 0:
+            whole = T.ceildiv(T.max((bx + 1) * BM - 1 + keys - queries - mask.left, 0), BN)
+            whole = T.min(T.max(whole, first), cut)
+        if mask.right >= 0:
+            for t in T.serial(end - 1 - cut):
+                advance(
+                    Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
+                    shrink, step, slot, thread, bx, end - 2 - t, queries, keys, True,
+                )
+        for t in T.serial(cut - whole):
+            advance(
+                Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
+                shrink, step, slot, thread, bx, cut - 1 - t, queries, keys, False,
+            )
+        if mask.left >= 0:
+            for t in T.serial(whole - first):
+                advance(
+                    Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
+                    shrink, step, slot, thread, bx, whole - 1 - t, queries, keys, True,
+                )
+
+    @T.macro
+    def finish(Vs, v_full, v_empty, P, A, sums, step: T.Ref, thread):
+        T.barrier_wait(v_full[step % stages], (step // stages) % 2)
+        T.wgmma_gemm(P, Vs[step % stages, :, :], A, **layout)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(A, num_regs=D // 2)
+        release(v_empty, step % stages, thread)
+        step += 1
+        for i in T.Parallel(BM):
+            sums[i] = T.if_then_else(sums[i] == 0.0, 0.0, 1.0 / sums[i])
+        for i, j in T.Parallel(BM, D):
+            A[i, j] = A[i, j] * sums[i]
+
+    @T.macro
+    def attend(
+        Qs, Ks, Vs, Turns, q_full, q_empty, k_full, k_empty, v_full, v_empty,
+        S, P, A, m, last, sums, part, shrink,
+        step: T.Ref, tile: T.Ref, thread, bx, first, end, queries, keys,
+    ):
+        slot = T.alloc_var("int32", init=0)
+        slot = tile % tiling.queries
+        T.barrier_wait(q_full[slot], (tile // tiling.queries) % 2)
+        tile += 1
+        if source.rotation is not None:
+            turn(Qs, slot, Turns, bx * BM + keys - queries)
+        T.fill(A, 0)
+        if source.is_packed or mask.right != 0:  # a query may see nothing
+            for _ in T.serial(T.min(end - first, 1)):  # whole, where an if would be split up
+                see(
+                    Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
+                    shrink, step, slot, thread, bx, first, end, queries, keys,
+                )
+                finish(Vs, v_full, v_empty, P, A, sums, step, thread)
+            if not tiling.reuses:
+                release(q_empty, slot, thread)
+        else:
+            see(
+                Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
+                step, slot, thread, bx, first, end, queries, keys,
+            )
+            if not tiling.reuses:
+                release(q_empty, slot, thread)
+            finish(Vs, v_full, v_empty, P, A, sums, step, thread)
+
+    return attend
+
+
+def writer(heads: Heads, tiling: Tiling, source: Source):
+    """Makes the macro by which each warpgroup stores its rows, not waiting for the others."""
+    D, BM = heads.size, tiling.rows
+
+    @T.macro
+    def send(Os, slot, Out, thread, b, h, row):
+        part = thread // WARPGROUP
+        for c in tuple(range(0, D, PANEL)):
+            if source.is_packed:
+                T.tma_copy(
+                    Os[slot, part * ROWS : part * ROWS + ROWS, c : c + PANEL],
+                    Out[row + part * ROWS : row + part * ROWS + ROWS, h, c : c + PANEL],
+                    leader_scope_threads=WARPGROUP,
+                )
+            else:
+                T.tma_copy(
+                    Os[slot, part * ROWS : part * ROWS + ROWS, c : c + PANEL],
+                    Out[b, row + part * ROWS : row + part * ROWS + ROWS, h, c : c + PANEL],
+                    leader_scope_threads=WARPGROUP,
+                )
+
+    @T.macro
+    def settle(thread):
+        """Waits until the warpgroup's last store has left its buffer."""
+        if T.shuffle_elect(WARPGROUP):
+            T.tma_store_wait(0)
+        T.sync_threads(_STORE_BARRIER + thread // WARPGROUP, WARPGROUP)
+
+    @T.macro
+    def stage(A, Os, slot, thread):
+        for i, j in T.Parallel(BM, D):
+            Os[slot, i, j] = A[i, j]
+        T.fence_proxy_async()
+        T.sync_threads(_STORE_BARRIER + thread // WARPGROUP, WARPGROUP)
+
+    @T.macro
+    def write(A, Qs, Os, q_empty, Out, thread, tile, b, h, row):
+        if tiling.reuses:
+            slot = (tile - 1) % tiling.queries
+            stage(A, Qs, slot, thread)
+            send(Qs, slot, Out, thread, b, h, row)
+            settle(thread)
+            release(q_empty, slot, thread)
+        else:
+            settle(thread)
+            stage(A, Os, 0, thread)
+            send(Os, 0, Out, thread, b, h, row)
+
+    @T.macro
+    def write_some(A, Qs, q_empty, Out, thread, tile, h, row, count):
+        """Only `count` rows, from registers."""
+        for i, j in T.Parallel(BM, D):
+            if i < count:
+                Out[row + i, h, j] = A[i, j]
+        if tiling.reuses:
+            release(q_empty, (tile - 1) % tiling.queries, thread)
+
+    return write, write_some
+def block_of(heads: Heads, tiling: Tiling, mask: Mask, source: Source, locate):
+    """Makes the macro that is one block: a warp that copies and warpgroups that take turns.
+
+    Args:
+        heads: what attends.
+        tiling: how it is cut up.
+        mask: what is seen.
+        source: where operands come from.
+        locate: macro that sets query tile and head, counted over all requests, of a turn; it takes
+            the turn, then four numbers that the block's macro is given for it.
+    """
+    BM, BN, D, dtype, stages = tiling.rows, tiling.columns, heads.size, heads.dtype, tiling.stages
+    releases = WARPS * tiling.warpgroups
+    find = tile_range(tiling, mask)
+    produce = producer(heads, tiling, source)
+    attend = consumer(heads, tiling, mask, source)
+    write, write_some = writer(heads, tiling, source)
+
+    @T.macro
+    def run(
+        Q, K, V, table, Turns, Out, turns, where, walk, section, total,
+        q_row, k_row, queries, keys, bx: T.Ref, head: T.Ref,
+    ):
+        Qs = T.alloc_shared((tiling.queries, BM, D), dtype)
+        Ks = T.alloc_shared((stages, BN, D), dtype)
+        Vs = T.alloc_shared((stages, BN, D), dtype)
+        Os = Qs if tiling.reuses else T.alloc_shared((1, BM, D), dtype)
+        S = T.alloc_fragment((BM, BN), "float32")
+        P = T.alloc_fragment((BM, BN), dtype)
+        A = T.alloc_fragment((BM, D), "float32")
+        m = T.alloc_fragment((BM,), "float32")
+        last = T.alloc_fragment((BM,), "float32")
+        sums = T.alloc_fragment((BM,), "float32")
+        part = T.alloc_fragment((BM,), "float32")
+        shrink = T.alloc_fragment((BM,), "float32")
+        q_full = T.alloc_barrier([1] * tiling.queries)
+        q_empty = T.alloc_barrier([releases] * tiling.queries)
+        k_full = T.alloc_barrier([1] * stages)
+        k_empty = T.alloc_barrier([releases] * stages)
+        v_full = T.alloc_barrier([1] * stages)
+        v_empty = T.alloc_barrier([releases] * stages)
+        thread = T.get_thread_binding()
+        first = T.alloc_var("int32", init=0)
+        end = T.alloc_var("int32", init=0)
+        step = T.alloc_var("int32", init=0)
+        tile = T.alloc_var("int32", init=0)
+        if thread >= tiling.threads:
+            T.dec_max_nreg(PRODUCER_REGISTERS)
+            if thread < tiling.threads + WARP:
+                for turn in T.serial(turns):
+                    locate(turn, where, walk, section, total, bx, head)
+                    find(bx, queries, keys, first, end)
+                    produce(
+                        Q, K, V, table, Qs, Ks, Vs, q_full, q_empty, k_full, k_empty, v_full,
+                        v_empty, step, tile, head // heads.count, head % heads.count, q_row, k_row,
+                        bx, first, end, keys,
+                    )
+        else:
+            T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
+            if thread >= tiling.threads - WARPGROUP:
+                T.named_barrier_arrive(TURN_BARRIER, 2 * WARPGROUP)
+            for turn in T.serial(turns):
+                locate(turn, where, walk, section, total, bx, head)
+                find(bx, queries, keys, first, end)
+                attend(
+                    Qs, Ks, Vs, Turns, q_full, q_empty, k_full, k_empty, v_full, v_empty, S, P, A,
+                    m, last, sums, part, shrink, step, tile, thread, bx, first, end, queries, keys,
+                )
+                if source.is_packed:
+                    if bx * BM + BM <= queries:
+                        write(
+                            A, Qs, Os, q_empty, Out, thread, tile, 0, head % heads.count,
+                            q_row + bx * BM,
+                        )
+                    else:
+                        write_some(
+                            A, Qs, q_empty, Out, thread, tile, head % heads.count, q_row + bx * BM,
+                            queries - bx * BM,
+                        )
+                else:
+                    write(
+                        A, Qs, Os, q_empty, Out, thread, tile, head // heads.count,
+                        head % heads.count, bx * BM,
+                    )
+            if T.shuffle_elect(WARPGROUP):
+                T.tma_store_wait(0)
+
+    return run
+# fmt: on

@@ -172,6 +172,57 @@ def paged_decode(batch: int, keys: int, page: int, heads: tuple[int, int], width
     )
 
 
+def varlen(lengths: tuple[int, ...], heads: tuple[int, int], width: int, left: int = -1) -> Case:
+    """Packed causal requests; beside a call of torch's for each of them, where none is hidden."""
+    count, kv_count = heads
+    seen = sum(sum(min(i + 1, left + 1) if left >= 0 else i + 1 for i in range(n)) for n in lengths)
+
+    def inputs() -> tuple[Tensor, ...]:
+        starts = torch.tensor([0, *lengths], device="cuda").cumsum(0).int()
+        rows = (draw(sum(lengths), n, width) for n in (count, kv_count, kv_count))
+        return *rows, starts, starts
+
+    def one_by_one(q: Tensor, k: Tensor, v: Tensor, *starts: Tensor) -> Tensor:
+        parts = zip(*(part.split(list(lengths)) for part in (q, k, v)), strict=True)
+        return torch.cat([attend(*(x[None] for x in part), True)[0] for part in parts])
+
+    return Case(
+        "varlen causal",
+        f"{'+'.join(map(str, lengths))} H{count}/{kv_count} D{width} left {left}",
+        "GroupedQueryAttentionVarlenFwdOp",
+        {"window_size_left": left},
+        inputs,
+        4.0 * count * width * seen,
+        "TFLOP/s",
+        by_backends(one_by_one) if left < 0 else {},
+    )
+
+
+def paged_prefill(cached: int, new: int, batch: int, heads: tuple[int, int], width: int) -> Case:
+    """New tokens behind cached ones; beside attention over keys in a row, without appending."""
+    count, kv_count = heads
+    keys, page = cached + new, 64
+    entries = -(-keys // page)
+
+    def inputs() -> tuple[Tensor, ...]:
+        table = torch.randperm(batch * entries, device="cuda").view(batch, entries).int()
+        pages = (draw(batch * entries * page, kv_count, width) for _ in "kv")
+        rows = (draw(batch * new, n, width) for n in (count, kv_count, kv_count))
+        one = torch.ones(1, device="cuda")
+        starts = torch.arange(batch + 1, device="cuda").int() * new
+        return *rows, *pages, one, one, starts, torch.full_like(starts[1:], cached), table
+
+    return Case(
+        "paged prefill",
+        f"B{batch} {new} on {cached} H{count}/{kv_count} D{width}",
+        "GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp",
+        {"page_size": page, "max_seqlen_q": new},
+        inputs,
+        4.0 * batch * count * width * new * (cached + (new + 1) / 2),
+        "TFLOP/s",
+    )
+
+
 def cases() -> Iterator[Case]:
     """What is measured."""
     llama = 32, 8
@@ -190,6 +241,14 @@ def cases() -> Iterator[Case]:
                 yield dense(batch, length, length, heads, width, is_causal)
     for is_causal in (True, False):
         yield dense(8, 512, 512, llama, 128, is_causal)
+    yield varlen((4096,) * 4, llama, 128)
+    yield varlen((512,) * 16, llama, 128)
+    yield varlen((100, 3000, 17, 8000, 1, 900, 2500, 60), llama, 128)
+    yield varlen((2048,) * 4, llama, 128, 1024)
+    yield varlen((4096,) * 4, (16, 4), 256)
+    yield paged_prefill(0, 4096, 4, llama, 128)
+    yield paged_prefill(32768, 1024, 8, llama, 128)
+    yield paged_prefill(32768, 1024, 8, (32, 8), 256)
 
 
 def warm(place: int) -> str | None:

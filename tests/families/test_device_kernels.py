@@ -9,6 +9,7 @@ from tileops._core.dispatch.alignment import aligned
 from tileops.attention import (
     GroupedQueryAttentionDenseFwdOp,
     GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp,
+    GroupedQueryAttentionVarlenFwdOp,
 )
 from tileops.attention.kernels import (
     DenseAttentionCall,
@@ -16,6 +17,9 @@ from tileops.attention.kernels import (
     DenseAttentionPipelinedKernel,
     PagedDecodeKernel,
     PagedPrefillCall,
+    PagedPrefillPipelinedKernel,
+    VarlenAttentionCall,
+    VarlenAttentionPipelinedKernel,
 )
 from tileops.attention.kernels.device import part_count
 from tileops.gemm import GemmFwdOp, GroupedGemmFwdOp
@@ -293,25 +297,27 @@ def test_tensors_off_the_boundary_are_copied() -> None:
     assert torch.equal(copy, view)
 
 
+DENSE_FACTS = {
+    "heads": 32,
+    "kv_heads": 8,
+    "head_dim": 128,
+    "is_decode": False,
+    "is_causal": True,
+    "window_left": -1,
+    "window_right": -1,
+    "sm_scale": 0.1,
+    "softcap": 0.0,
+    "rotary_dim": 0,
+    "rope_layout": "neox",
+    "dtype": torch.bfloat16,
+    "out_dtype": torch.bfloat16,
+    "arch": 90,
+    "sm_count": 132,
+}
+
+
 def attention_call(**changes) -> DenseAttentionCall:
-    facts = {
-        "heads": 32,
-        "kv_heads": 8,
-        "head_dim": 128,
-        "is_decode": False,
-        "is_causal": True,
-        "window_left": -1,
-        "window_right": -1,
-        "sm_scale": 0.1,
-        "softcap": 0.0,
-        "rotary_dim": 0,
-        "rope_layout": "neox",
-        "dtype": torch.bfloat16,
-        "out_dtype": torch.bfloat16,
-        "arch": 90,
-        "sm_count": 132,
-    }
-    return DenseAttentionCall(**{**facts, **changes})
+    return DenseAttentionCall(**{**DENSE_FACTS, **changes})
 
 
 @pytest.mark.parametrize(
@@ -321,6 +327,8 @@ def attention_call(**changes) -> DenseAttentionCall:
         {"head_dim": 64, "dtype": torch.float16, "out_dtype": torch.float16},
         {"is_causal": False, "heads": 8, "kv_heads": 1},
         {"window_right": 3},  # hides nothing that a causal mask shows
+        {"window_left": 8, "softcap": 30.0},
+        {"window_right": 2, "is_causal": False, "head_dim": 256},
     ],
 )
 def test_attention_of_many_queries_is_pipelined(changes) -> None:
@@ -332,13 +340,7 @@ def test_attention_of_many_queries_is_pipelined(changes) -> None:
     ("changes", "reason"),
     [
         ({"dtype": torch.float32}, "attends in float16 and bfloat16, not float32"),
-        ({"head_dim": 80}, "attends with heads of [64, 128] channels, not 80"),
-        ({"window_left": 8}, "applies no window, here window_left=8 and window_right=-1"),
-        (
-            {"window_right": 2, "is_causal": False},
-            "applies no window, here window_left=-1 and window_right=2",
-        ),
-        ({"softcap": 30.0}, "does not bound scores, here softcap=30.0"),
+        ({"head_dim": 80}, "attends with heads of [64, 128, 256] channels, not 80"),
         ({"rotary_dim": 64}, "does not rotate, here rotary_dim=64"),
         ({"sm_scale": 0.0}, "scales scores by a positive finite factor, not by 0.0"),
         ({"sm_scale": float("nan")}, "scales scores by a positive finite factor, not by nan"),
@@ -427,9 +429,38 @@ def test_paged_decoding_that_is_refused_says_why(changes, reason: str) -> None:
     assert paged_op(call).key_for("paged_prefill", call) == "portable"
 
 
-def test_paged_decoding_refuses_several_tokens() -> None:
-    reason = PagedDecodeKernel.refusal(paged_call(max_seqlen_q=7))
-    assert reason == "takes one token of a request, not up to 7"
+def test_many_new_tokens_of_a_request_have_their_own_kernel() -> None:
+    call = paged_call(max_seqlen_q=7)
+    assert paged_op(call).key_for("paged_prefill", call) == "pipelined"
+    assert PagedDecodeKernel.refusal(call) == "takes one token of a request, not up to 7"
+    reason = PagedPrefillPipelinedKernel.refusal(paged_call())
+    assert reason == "takes many tokens of a request, not one"
+    reason = PagedPrefillPipelinedKernel.refusal(paged_call(max_seqlen_q=7, head_dim=96))
+    assert reason == "attends with heads of [64, 128, 256] channels, not 96"
+
+
+def varlen_call(**changes) -> VarlenAttentionCall:
+    shared = {name: value for name, value in DENSE_FACTS.items() if name != "is_decode"}
+    return VarlenAttentionCall(**{**shared, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"window_left": 8}, {"head_dim": 256, "softcap": 3.0}, {"is_causal": False}]
+)
+def test_attention_of_packed_requests_is_pipelined(changes) -> None:
+    call = varlen_call(**changes)
+    assert GroupedQueryAttentionVarlenFwdOp().key_for("varlen_attention", call) == "pipelined"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"rotary_dim": 64}, "does not rotate, here rotary_dim=64"),
+        ({"dtype": torch.float32}, "attends in float16 and bfloat16, not float32"),
+    ],
+)
+def test_packed_attention_that_is_refused_says_why(changes, reason: str) -> None:
+    assert VarlenAttentionPipelinedKernel.refusal(varlen_call(**changes)) == reason
 
 
 def test_rotation_that_is_off_does_not_divide_builds() -> None:

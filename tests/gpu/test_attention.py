@@ -18,7 +18,7 @@ TOLERANCE = {
 LENGTHS = [(2, 2), (127, 129), (128, 128), (193, 1000), (1025, 1025), (2048, 2048)]
 
 
-def kernel_for(q, k, is_causal: bool) -> DenseAttentionPipelinedKernel:
+def kernel_for(q, k, is_causal: bool, left=-1, right=-1, softcap=0.0):
     """The kernel that serves these tensors."""
     call = DenseAttentionCall(
         heads=q.shape[2],
@@ -26,10 +26,10 @@ def kernel_for(q, k, is_causal: bool) -> DenseAttentionPipelinedKernel:
         head_dim=q.shape[3],
         is_decode=False,
         is_causal=is_causal,
-        window_left=-1,
-        window_right=-1,
+        window_left=left,
+        window_right=right,
         sm_scale=q.shape[3] ** -0.5,
-        softcap=0.0,
+        softcap=softcap,
         rotary_dim=0,
         rope_layout="neox",
         dtype=q.dtype,
@@ -51,13 +51,20 @@ def check(kernel, q, k, v) -> None:
     wide = (part.double() for part in (q, k, v))
     assert out.dtype == q.dtype
     assert out.is_contiguous()
-    exact = grouped_query_attention_dense(*wide, is_causal=kernel.is_causal)
+    left, right = kernel.window
+    exact = grouped_query_attention_dense(
+        *wide,
+        is_causal=right == 0,
+        window_size_left=left,
+        window_size_right=right,
+        softcap=kernel.group.softcap,
+    )
     torch.testing.assert_close(out.double(), exact.double(), **TOLERANCE[q.dtype])
 
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("is_causal", [True, False])
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 128, 256])
 def test_is_accurate_at_every_length(draw, width, is_causal, dtype):
     for rows, columns in LENGTHS:
         case = tensors(draw, 2, rows, columns, 4, 2, width, dtype)
@@ -67,18 +74,35 @@ def test_is_accurate_at_every_length(draw, width, is_causal, dtype):
             check(kernel, *case)
 
 
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 128, 256])
 @pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (8, 1), (6, 2), (7, 7), (32, 8)])
 def test_any_ratio_of_heads(draw, heads, kv_heads, width):
     case = tensors(draw, 3, 260, 333, heads, kv_heads, width, torch.bfloat16)
     check(kernel_for(*case[:2], True), *case)
 
 
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 128, 256])
 def test_fewer_keys_than_queries(draw, width):
     for columns in (1, 5, 200):
         case = tensors(draw, 2, 300, columns, 2, 1, width, torch.float16)
         check(kernel_for(*case[:2], False), *case)
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize(
+    ("left", "right"), [(0, 0), (1, 0), (100, 0), (5000, 0), (-1, 3), (70, 200), (0, -1)]
+)
+def test_windows(draw, left, right, width):
+    for rows, columns in ((1025, 1025), (300, 900), (128, 129)):
+        case = tensors(draw, 1, rows, columns, 4, 2, width, torch.bfloat16)
+        check(kernel_for(*case[:2], right == 0, left, right), *case)
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("softcap", [1.0, 50.0])
+def test_bounded_scores(draw, softcap, width):
+    case = tensors(draw, 2, 700, 700, 4, 2, width, torch.float16)
+    check(kernel_for(*case[:2], True, softcap=softcap), *case)
 
 
 def test_no_keys_give_zeros(draw, programs):
@@ -101,7 +125,7 @@ def test_what_lies_beside_the_operands_does_not_matter(draw):
 
 
 @pytest.mark.parametrize("is_causal", [True, False])
-@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("width", [64, 128, 256])
 def test_large_calls_give_the_same_again_and_again(draw, width, is_causal):
     case = tensors(draw, 2, 4095, 4095, 16, 4, width, torch.bfloat16)
     kernel = kernel_for(*case[:2], is_causal)
@@ -111,16 +135,15 @@ def test_large_calls_give_the_same_again_and_again(draw, width, is_causal):
         assert torch.equal(kernel(*case, *[None] * 5), first)
 
 
-def test_the_op_leaves_to_torch_what_the_kernel_refuses(draw, serving):
+def test_the_op_chooses_by_the_number_of_queries(draw, serving):
     op = GroupedQueryAttentionDenseFwdOp()
-    many = tensors(draw, 2, 100, 130, 4, 2, 64, torch.bfloat16)
-    one = tensors(draw, 2, 1, 130, 4, 2, 64, torch.bfloat16)
-    for case in (many, one):
+    for rows in (100, 1):
+        case = tensors(draw, 2, rows, 130, 4, 2, 64, torch.bfloat16)
         exact = grouped_query_attention_dense(*(part.double() for part in case))
         torch.testing.assert_close(op(*case).double(), exact.double(), **TOLERANCE[torch.bfloat16])
     assert serving(op, "dense_attention") == {
         "DenseAttentionPipelinedKernel",
-        "DenseAttentionPortableKernel",
+        "DenseAttentionDecodeKernel",
     }
 
 

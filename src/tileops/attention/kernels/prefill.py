@@ -86,8 +86,10 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         narrow = {"columns": 128, "queries": 2}
         if self.group.head_dim == WIDEST:
             return [{"columns": 80, "queries": 1}]
-        if self.group.head_dim == 64 or self.group.softcap or self.window.left >= 0:
+        if self.group.head_dim == 64:
             return [narrow]
+        if self.window.left >= 0 or self.group.softcap:
+            return [{"columns": 128, "queries": 1}]
         return [{"columns": 160, "queries": 1}, narrow]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:

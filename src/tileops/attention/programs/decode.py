@@ -13,7 +13,7 @@ import tilelang.language as T
 
 from tileops._programs.program import Program
 from tileops.attention.programs.pages import page_reader, piece_count
-from tileops.attention.programs.rotation import Rotation, tables
+from tileops.attention.programs.rotation import Rotation, turner
 from tileops.attention.programs.softmax import (
     FLOOR,
     ROWS,
@@ -84,7 +84,7 @@ def _producer(heads: Heads, how: Decoding):
     ):
         step = T.alloc_var("int32", init=0)
         first_rows = T.alloc_local((piece_count(BN, page),), "int32")
-        T.tma_copy(Q[token, head : head + ROWS, :], Qs, barrier=q_full)
+        T.tma_copy(Q[token, head : head + ROWS, :], Qs[0, :, :], barrier=q_full)
         if T.shuffle_elect(WARP):
             T.barrier_arrive(q_full)
         if page:
@@ -138,7 +138,7 @@ def _consumer(heads: Heads, how: Decoding):
     ):
         T.barrier_wait(k_full[slot(step + 1)], phase(step + 1))
         T.wgmma_gemm(
-            Qs, Ks[slot(step + 1), :, :], S, transpose_B=True, clear_accum=True, **layout
+            Qs[0, :, :], Ks[slot(step + 1), :, :], S, transpose_B=True, clear_accum=True, **layout
         )
         T.barrier_wait(v_full[slot(step)], phase(step))
         T.wgmma_gemm(P, Vs[slot(step), :, :], A, **layout)
@@ -164,7 +164,7 @@ def _consumer(heads: Heads, how: Decoding):
     ):
         step = T.alloc_var("int32", init=0)
         T.barrier_wait(k_full[0], 0)
-        T.wgmma_gemm(Qs, Ks[0, :, :], S, transpose_B=True, clear_accum=True, **layout)
+        T.wgmma_gemm(Qs[0, :, :], Ks[0, :, :], S, transpose_B=True, clear_accum=True, **layout)
         T.wait_wgmma(0)
         T.warpgroup_fence_operand(S, num_regs=BN // 2)
         release(k_empty, 0, thread)
@@ -187,39 +187,13 @@ def _consumer(heads: Heads, how: Decoding):
     return attend
 
 
-def _turner(how: Decoding):
-    """Makes the macro that turns the queries where they lie, all by the angle of their position."""
-    half = how.rotation.width // 2 if how.rotation else 0
-    tabulate = tables(how.rotation)
-
-    @T.macro
-    def turn(Qs, Turns, cos, sin, position):
-        first = T.alloc_fragment((ROWS, half), "float32")
-        second = T.alloc_fragment((ROWS, half), "float32")
-        tabulate(Turns, cos, sin, position)
-        T.sync_threads(_CONSUMERS, WARPGROUP)
-        for i, j in T.Parallel(ROWS, half):
-            first[i, j] = Qs[i, j] * cos[j] - Qs[i, j + half] * sin[j]
-        for i, j in T.Parallel(ROWS, half):
-            second[i, j] = Qs[i, j + half] * cos[j] + Qs[i, j] * sin[j]
-        T.sync_threads(_CONSUMERS, WARPGROUP)
-        for i, j in T.Parallel(ROWS, half):
-            Qs[i, j] = first[i, j]
-        for i, j in T.Parallel(ROWS, half):
-            Qs[i, j + half] = second[i, j]
-        T.fence_proxy_async()
-        T.sync_threads(_CONSUMERS, WARPGROUP)
-
-    return turn
-
-
 def _block(heads: Heads, how: Decoding):
     """Makes the macro that is one block: a part of the keys, for up to 64 heads of a group."""
     BN, D, dtype, stages, group = how.columns, heads.size, heads.dtype, how.stages, heads.group
     cuts = -(-group // ROWS)
     produce = _producer(heads, how)
     attend = _consumer(heads, how)
-    turn = _turner(how)
+    turn = turner(how.rotation, ROWS, WARPGROUP, spread=False)
 
     @T.macro
     def store(A, m, sums, part, Partial, Lse, Out, token, head, rows, split, splits):
@@ -243,7 +217,7 @@ def _block(heads: Heads, how: Decoding):
 
     @T.macro
     def run(Q, K, V, table, Turns, Partial, Lse, Out, b, place, token, keys, split, splits):
-        Qs = T.alloc_shared((ROWS, D), dtype)
+        Qs = T.alloc_shared((1, ROWS, D), dtype)
         Ks = T.alloc_shared((stages, BN, D), dtype)
         Vs = T.alloc_shared((stages, BN, D), dtype)
         S = T.alloc_fragment((ROWS, BN), "float32")
@@ -288,9 +262,9 @@ def _block(heads: Heads, how: Decoding):
             T.fill(m, FLOOR)
             T.barrier_wait(q_full, 0)
             if how.rotation is not None:
-                cos = T.alloc_shared((how.rotation.width // 2,), "float32")
-                sin = T.alloc_shared((how.rotation.width // 2,), "float32")
-                turn(Qs, Turns, cos, sin, keys - 1)
+                turn(Qs, 0, Turns, thread, keys - 1)
+                T.fence_proxy_async()
+                T.sync_threads(_CONSUMERS, WARPGROUP)
             for _ in T.serial(T.min(end - begin, 1)):  # whole, where an if would be split up
                 attend(
                     Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,

@@ -14,7 +14,7 @@ from functools import reduce
 import tilelang.language as T
 
 from tileops.attention.programs.pages import page_reader, piece_count
-from tileops.attention.programs.rotation import Rotation, angles
+from tileops.attention.programs.rotation import Rotation, turner
 from tileops.attention.programs.softmax import (
     PANEL,
     ROWS,
@@ -30,8 +30,10 @@ from tileops.attention.programs.softmax import (
 TURN_BARRIER = 8  # first of the named barriers by which warpgroups take turns
 _STORE_BARRIER = 12  # first of those that they store behind
 _CONSUMERS = 15  # the named barrier of all of them
-PRODUCER_REGISTERS = 24
-CONSUMER_REGISTERS = {2: 240, 3: 160}
+_REGISTERS = {2: (24, 240), 3: (24, 160)}
+"""Of threads that copy, and that multiply, by the number of warpgroups that do."""
+_PAGED_REGISTERS = {2: (56, 224), 3: (32, 160)}
+"""Likewise where rows of many pages are looked up."""
 SETTINGS = {
     "tl.enable_fast_math": True,
     "tl.disable_buffer_init_check": True,
@@ -205,35 +207,6 @@ def _score(tiling: Tiling, mask: Mask):
     return hide, take_turn, pass_turn
 
 
-def _queries(tiling: Tiling, source: Source):
-    """Makes the macro that turns a tile of queries where it lies, each by its position's angles."""
-    BM = tiling.rows
-    half = source.rotation.width // 2 if source.rotation is not None else 0
-    angle = angles(source.rotation)
-
-    @T.macro
-    def turn(Qs, slot, Turns, position):
-        first = T.alloc_fragment((BM, half), "float32")
-        second = T.alloc_fragment((BM, half), "float32")
-        for i, j in T.Parallel(BM, half):
-            first[i, j] = Qs[slot, i, j] * T.cos(angle(Turns, j, position + i)) - (
-                Qs[slot, i, j + half] * T.sin(angle(Turns, j, position + i))
-            )
-        for i, j in T.Parallel(BM, half):
-            second[i, j] = Qs[slot, i, j + half] * T.cos(angle(Turns, j, position + i)) + (
-                Qs[slot, i, j] * T.sin(angle(Turns, j, position + i))
-            )
-        T.sync_threads(_CONSUMERS, tiling.threads)
-        for i, j in T.Parallel(BM, half):
-            Qs[slot, i, j] = first[i, j]
-        for i, j in T.Parallel(BM, half):
-            Qs[slot, i, j + half] = second[i, j]
-        T.fence_proxy_async()
-        T.sync_threads(_CONSUMERS, tiling.threads)
-
-    return turn
-
-
 def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     """Makes the macro by which the warpgroups attend to the keys of a query tile.
 
@@ -243,7 +216,7 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
     bound, weigh_first, weigh = online_softmax(heads, BM, BN)
     hide, take_turn, pass_turn = _score(tiling, mask)
-    turn = _queries(tiling, source)
+    turn = turner(source.rotation, BM, tiling.threads, spread=True)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
     @T.macro
@@ -369,7 +342,9 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
         T.barrier_wait(q_full[slot], (tile // tiling.queries) % 2)
         tile += 1
         if source.rotation is not None:
-            turn(Qs, slot, Turns, bx * BM + keys - queries)
+            turn(Qs, slot, Turns, thread, bx * BM + keys - queries)
+            T.fence_proxy_async()
+            T.sync_threads(_CONSUMERS, tiling.threads)
         T.fill(A, 0)
         if source.is_packed or mask.right != 0:  # a query may see nothing
             for _ in T.serial(T.min(end - first, 1)):  # whole, where an if would be split up
@@ -463,6 +438,7 @@ def block_of(heads: Heads, tiling: Tiling, mask: Mask, source: Source, locate):
     """
     BM, BN, D, dtype, stages = tiling.rows, tiling.columns, heads.size, heads.dtype, tiling.stages
     releases = WARPS * tiling.warpgroups
+    few, many = (_PAGED_REGISTERS if source.page else _REGISTERS)[tiling.warpgroups]
     find = tile_range(tiling, mask)
     produce = producer(heads, tiling, source)
     attend = consumer(heads, tiling, mask, source)
@@ -497,7 +473,7 @@ def block_of(heads: Heads, tiling: Tiling, mask: Mask, source: Source, locate):
         step = T.alloc_var("int32", init=0)
         tile = T.alloc_var("int32", init=0)
         if thread >= tiling.threads:
-            T.dec_max_nreg(PRODUCER_REGISTERS)
+            T.dec_max_nreg(few)
             if thread < tiling.threads + WARP:
                 for turn in T.serial(turns):
                     locate(turn, where, walk, section, total, bx, head)
@@ -508,7 +484,7 @@ def block_of(heads: Heads, tiling: Tiling, mask: Mask, source: Source, locate):
                         bx, first, end, keys,
                     )
         else:
-            T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
+            T.inc_max_nreg(many)
             if thread >= tiling.threads - WARPGROUP:
                 T.named_barrier_arrive(TURN_BARRIER, 2 * WARPGROUP)
             for turn in T.serial(turns):

@@ -57,6 +57,42 @@ def tables(rotation: Rotation | None):
     return tabulate
 
 
+def turner(rotation: Rotation | None, rows: int, threads: int, *, spread: bool):
+    """Makes the macro that turns the rows of a buffer where they lie.
+
+    The macro takes the buffer, its slot, `Turns`, the number of the thread among `threads`, and the
+    position of the first row. A pair of channels is one thread's alone; what follows needs a
+    barrier of them.
+
+    Args:
+        rotation: how a position turns.
+        rows: rows of a slot.
+        threads: threads that share the work.
+        spread: whether each row stands one position further, and not all at the same.
+    """
+    half = rotation.width // 2 if rotation is not None else 1
+    angle = angles(rotation)
+
+    @T.macro
+    def turn(Xs, slot, Turns, thread, position):
+        row = T.alloc_var("int32", init=0)
+        pair = T.alloc_var("int32", init=0)
+        radians = T.alloc_var("float32", init=0.0)
+        one = T.alloc_var("float32", init=0.0)
+        other = T.alloc_var("float32", init=0.0)
+        for step in T.serial(T.ceildiv(rows * half, threads)):
+            row = (step * threads + thread) // half
+            pair = (step * threads + thread) % half
+            if row < rows:
+                radians = angle(Turns, pair, position + (row if spread else 0))
+                one = T.cast(Xs[slot, row, pair], "float32")
+                other = T.cast(Xs[slot, row, pair + half], "float32")
+                Xs[slot, row, pair] = one * T.cos(radians) - other * T.sin(radians)
+                Xs[slot, row, pair + half] = other * T.cos(radians) + one * T.sin(radians)
+
+    return turn
+
+
 def turns(width: int, base: float) -> list[int]:
     """What each pair of channels turns at position 1, as signed units."""
     exact = [base ** (-2 * i / width) / (2 * pi) for i in range(width // 2)]

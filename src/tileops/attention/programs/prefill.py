@@ -207,8 +207,8 @@ def _score(tiling: Tiling, mask: Mask):
     return hide, take_turn, pass_turn
 
 
-def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
-    """Makes the macro by which the warpgroups attend to the keys of a query tile.
+def _steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
+    """Makes the macros of the first tile of keys, and of each tile after it.
 
     Scores of the next keys are issued before the values of the current ones, and their softmax is
     formed while the latter are multiplied.
@@ -216,7 +216,6 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
     bound, weigh_first, weigh = online_softmax(heads, BM, BN)
     hide, take_turn, pass_turn = _score(tiling, mask)
-    turn = turner(source.rotation, BM, tiling.threads, spread=True)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
     @T.macro
@@ -280,6 +279,16 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
         T.copy(S, P)
         if source.is_packed:
             clear_tail(Vs, v_full, step, nb, keys)
+
+    return begin, advance
+
+
+def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
+    """Makes the macro by which the warpgroups attend to the keys of a query tile."""
+    BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
+    begin, advance = _steps(heads, tiling, mask, source)
+    turn = turner(source.rotation, BM, tiling.threads, spread=True)
+    layout = {"policy": T.GemmWarpPolicy.FullRow}
 
     @T.macro
     def see(

@@ -15,6 +15,7 @@ from tileops.bench.report.text import amount, duration, percent, tag, text
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 22, 40
 UNITS = ("", "k", "M", "G", "T", "P")
+LINE = 11
 BINS = 11
 """Bars of ten per cent each; the last holds what is above the limit."""
 
@@ -119,7 +120,8 @@ def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]]) -> Iterator[str
     meet = min(top / bandwidth, right)
     told = tag("title", f"memory: {amount(bandwidth)}B/s")
     yield tag("line", told, **ends, x2=axes.x(meet), y2=axes.y(meet * bandwidth), class_="roof")
-    for unit, rate in units:
+    lowest = 0.0
+    for unit, rate in sorted(units, key=lambda each: -each[1]):
         knee = max(rate / bandwidth, left)
         if knee >= right:
             continue
@@ -127,7 +129,8 @@ def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]]) -> Iterator[str
         told = tag("title", f"{unit}: {amount(rate)}FLOP/s")
         yield tag("line", told, x1=axes.x(knee), y1=y, x2=axes.x(right), y2=y, class_="roof")
         label = unit.partition(".")[2] + (" cores" if unit.startswith("tensor") else "")
-        at = {"x": WIDTH - RIGHT, "y": y - 4, "text_anchor": "end"}
+        lowest = max(y - 4, lowest + LINE)  # labels of near roofs stand below each other
+        at = {"x": WIDTH - RIGHT, "y": lowest, "text_anchor": "end"}
         yield tag("text", text(label), **at, class_="roof-label")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from tileops.errors import SignatureError, SignatureTypeError
+from tileops.errors import ManifestError, SignatureError, SignatureTypeError
 
 
 class Order(enum.Enum):
@@ -123,6 +123,42 @@ def test_an_algebraic_value_that_changes_later_changes_nothing(store):
     kept = op.check(x=torch.zeros(2, 3)).indices["store"]
     assert (kept.kind, kept.cols) == ("loose", 3)
     assert store(store=fixed)._construction_indices.parameters["store"] is fixed
+
+
+MISSING = """
+LostFwdOp:
+  signature:
+    params: {{store: {{type: RowStore}}}}
+    inputs: {{x: {{dtype: float32, shape: "[]"}}}}
+    outputs: {{y: {{dtype: float32, shape: "[]"}}}}
+adts:
+  RowStore: {{sum: {{dense: {{python: "{python}", fields: {{cols: {field}}}}}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("python", "field", "text"),
+    [
+        ("no_such_pack.Dense", "Dim", "no_such_pack.Dense cannot be resolved: ImportError"),
+        (f"{__name__}.Lost", "Dim", f"{__name__}.Lost cannot be resolved: ImportError"),
+        (f"{__name__}.MISSING", "Dim", f"{__name__}.MISSING cannot be resolved: ImportError"),
+        (
+            f"{__name__}.test_classes_that_cannot_be_used",
+            "Dim",
+            "test_classes_that_cannot_be_used is not a class",
+        ),
+        (
+            f"{__name__}.Dense",
+            f"{{type: \"'row' | 'col'\", python: {__name__}.Lost}}",
+            f"{__name__}.Lost cannot be resolved: ImportError",
+        ),
+    ],
+)
+def test_classes_that_cannot_be_used(op_for, python, field, text):
+    with pytest.raises(ManifestError) as caught:
+        op_for(MISSING.format(python=python, field=field), store=Dense("row"))
+    assert str(caught.value).startswith("LostFwdOp params.store.type: ")
+    assert text in str(caught.value)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from tileops.errors import SignatureError, SignatureTypeError
+from tileops.errors import ManifestError, SignatureError, SignatureTypeError
 
 PAIR = """
 PairFwdOp:
@@ -282,6 +282,13 @@ def test_formulas_that_give_no_count(op_for, flops, text):
     assert "x: (2, 3) float32" in str(fault)
 
 
+class Plain:
+    """Of which an instance is no function."""
+
+
+PLAIN = Plain()
+
+
 def counted(call):
     return call.indices["M"], call.derived_bytes()
 
@@ -317,6 +324,22 @@ def test_a_spec_without_a_roofline(op_for, monkeypatch):
     monkeypatch.setattr(plan, "_functions", None)
     with pytest.raises(RuntimeError, match=f"{bare.spec.name}: the spec has no roofline"):
         plan.eval_roofline(record)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lost", "cannot be resolved: ImportError"),
+        ("PLAIN", "is not callable"),
+        ("test_functions_that_cannot_be_used", "does not take the call alone"),
+    ],
+)
+def test_functions_that_cannot_be_used(op_for, name, text):
+    func = f"{__name__}.{name}"
+    op = op_for(with_roofline(PAIR, func=func), with_sum=True, in_place=False)
+    record = op.check(x=X)
+    with pytest.raises(ManifestError, match=f"roofline.func: {func} {text}"):
+        op.plan.eval_roofline(record)
 
 
 def test_a_function_of_the_record(op_for):

@@ -297,7 +297,11 @@ class ObjectMember(Member):
         return Accepted(value) if is_instance else WRONG_TYPE
 
     def from_yaml(self, value: object, adts: Mapping[str, AdtFields]) -> Verdict:
-        return WRONG_TYPE if value is None or isinstance(value, list) else Accepted(value)
+        if value is None or isinstance(value, list):
+            return WRONG_TYPE
+        is_device = self.name == "torch.device"  # which is written as a text
+        is_wrong = is_device and isinstance(value, int | float | dict)
+        return WRONG_TYPE if is_wrong else Accepted(value)
 
 
 class ImportedClasses:

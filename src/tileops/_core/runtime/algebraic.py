@@ -9,7 +9,7 @@ from tileops._core.lang.members import AdtMember, ImportedClasses, has_field_kin
 from tileops._core.lang.param_types import ParamType
 from tileops._core.lang.values import read_field, shown
 from tileops._core.spec.model import Adt, Constructor
-from tileops._core.spec.objects import resolve
+from tileops._core.spec.objects import class_of
 
 
 class Classes(ImportedClasses):
@@ -25,14 +25,14 @@ class Classes(ImportedClasses):
     def constructor_classes(self, adt: str) -> Mapping[str, type]:
         """The class of each constructor, resolved when it is first asked for."""
         constructors = self._adts[adt].constructors.values()
-        return {c.name: resolve(c.python) for c in constructors}
+        return {c.name: class_of(c.python) for c in constructors}
 
     def constructor_of(self, value: Any, declared: ParamType) -> Constructor | None:
         """The constructor of an accepted value of an algebraic type; None for other values."""
         for member in declared.members:
             if isinstance(member, AdtMember):
                 for constructor in self._adts[member.name].constructors.values():
-                    if isinstance(value, resolve(constructor.python)):
+                    if isinstance(value, class_of(constructor.python)):
                         return constructor
         return None
 
@@ -74,6 +74,8 @@ def bad_field(constructor: Constructor, value: object) -> str | None:
             return f"the field {name} of {constructor.name} cannot be read: {reason}"
         if field.kind is not None and not has_field_kind(found, field.kind):
             return f"expected {field.kind} for {constructor.name}.{name}, got {shown(found)}"
-        if field.python is not None and not isinstance(getattr(value, name), resolve(field.python)):
+        if field.python is not None and not isinstance(
+            getattr(value, name), class_of(field.python)
+        ):
             return f"expected a {field.python} for {constructor.name}.{name}, got {shown(found)}"
     return None

@@ -23,7 +23,7 @@ from tileops._core.runtime.symbolic import demand
 from tileops._core.runtime.wording import Reason, fault_of, fault_of_output
 from tileops._core.signature.plan import CheckParam, Plan
 from tileops._core.spec.model import Constructor, Location, Param
-from tileops.errors import Phase, SignatureError, SignatureTypeError
+from tileops.errors import ManifestError, Phase, SignatureError, SignatureTypeError
 
 _MISSING: Any = object()
 
@@ -124,18 +124,27 @@ class Faults:
 
         Raises:
             SignatureError: its type, its value or an invariant of it is wrong.
+            ManifestError: its type names a class that cannot be used.
         """
         step = self._steps[number]
         assert isinstance(step, CheckParam)
         param = self.plan.spec.signature.params[step.name]
         assert isinstance(param, Param)
+        value = self.attribute(op, step.name)
+        try:
+            return self._accepted(param, value)
+        except ManifestError as error:
+            path = f"{self.plan.spec.name} params.{step.name}.type"
+            raise ManifestError(f"{path}: {error}") from error
+
+    def _accepted(self, param: Param, value: Any) -> Any:
         assert param.type.node is not None
-        verdict = param.type.node.accept(self.attribute(op, step.name), self._classes)
+        verdict = param.type.node.accept(value, self._classes)
         if not isinstance(verdict, Accepted):
             error = SignatureError if verdict.type_fits else SignatureTypeError
-            path, text = f"params.{step.name}.type", param.type.text
+            path, text = f"params.{param.name}.type", param.type.text
             raise self._plain(error, path, verdict.reason, param.type.location, text)
-        if step.name == "device":
+        if param.name == "device":
             self._check_device(param, verdict.value)
         constructor = self._classes.constructor_of(verdict.value, param.type.node)
         if constructor is not None:

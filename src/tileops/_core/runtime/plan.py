@@ -24,7 +24,7 @@ from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
 from tileops._core.spec.model import OpSpec, TensorInput
-from tileops._core.spec.objects import resolve
+from tileops._core.spec.objects import function_of
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureError
 
@@ -244,6 +244,7 @@ class _SignaturePlan:
 
         Raises:
             SignatureError: a formula yields anything but an integer of at least 0.
+            ManifestError: the spec names a function that cannot be used.
         """
         functions = self._functions or self._generated()
         if functions.roofline is not None:
@@ -251,7 +252,11 @@ class _SignaturePlan:
         roofline = self._plan.spec.roofline
         if roofline is None or roofline.func is None:
             raise RuntimeError(f"{self._plan.spec.name}: the spec has no roofline")
-        counted = resolve(roofline.func)(record)
+        try:
+            function = function_of(roofline.func)
+        except ManifestError as error:
+            raise ManifestError(f"{self._plan.spec.name} roofline.func: {error}") from error
+        counted = function(record)
         if not isinstance(counted, tuple) or len(counted) != 2:
             fault = f"expected two ints >= 0, got {shown(counted)}"
             raise self._call.formula("roofline.func", record, fault)

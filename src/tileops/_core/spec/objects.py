@@ -7,8 +7,12 @@ object counts only where its name says that it is, in the package that the name 
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from tileops.errors import ManifestError
 
 
 @cache
@@ -35,6 +39,43 @@ def resolve(dotted: str) -> Any:
             return _at_home(dotted, found)
         break
     raise ImportError(f"{dotted} does not exist")
+
+
+def class_of(dotted: str) -> type:
+    """The class of a dotted name.
+
+    Raises:
+        ManifestError: the name gives none.
+    """
+    found = _resolved(dotted)
+    if not isinstance(found, type):
+        raise ManifestError(f"{dotted} is not a class")
+    return found
+
+
+@cache
+def function_of(dotted: str) -> Callable[[Any], Any]:
+    """The function of one argument of a dotted name.
+
+    Raises:
+        ManifestError: the name gives none.
+    """
+    found: Callable[[Any], Any] = _resolved(dotted)
+    if not callable(found):
+        raise ManifestError(f"{dotted} is not callable")
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise ManifestError(f"{dotted} does not take the call alone: {error}") from error
+    return found
+
+
+def _resolved(dotted: str) -> Any:
+    try:
+        return resolve(dotted)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ManifestError(f"{dotted} cannot be resolved: {reason}") from error
 
 
 def _at_home(dotted: str, found: Any) -> Any:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable
 
-from tileops._core.spec.objects import resolve
+from tileops._core.spec.objects import class_of, function_of
+from tileops.errors import ManifestError
 
 
 def unusable_class(path: str) -> str | None:
     """Why a dotted name gives no class, or None."""
-    try:
-        found = resolve(path)
-    except Exception as error:
-        return f"{path} cannot be resolved: {type(error).__name__}: {error}"
-    return None if isinstance(found, type) else f"{path} is not a class"
+    return _fault(class_of, path)
 
 
 def unusable_function(path: str) -> str | None:
     """Why a dotted name gives no function of one argument, or None."""
+    return _fault(function_of, path)
+
+
+def _fault(find: Callable[[str], object], path: str) -> str | None:
     try:
-        found = resolve(path)
-    except Exception as error:
-        return f"{path} cannot be resolved: {type(error).__name__}: {error}"
-    if not callable(found):
-        return f"{path} is not callable"
-    try:
-        inspect.signature(found).bind(None)
-    except TypeError as error:
-        return f"{path} does not take the call alone: {error}"
+        find(path)
+    except ManifestError as error:
+        return str(error)
     return None

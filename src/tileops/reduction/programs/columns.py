@@ -193,8 +193,8 @@ def _launch(fold: Fold, walk: Columns, *, of_states: bool, to_states: bool):
     """Makes a macro with one launch over matrices of `R` rows and `A` accesses a row.
 
     Its source is elements or states; its sink states, those of `S` slices of each column, or
-    `(Y, C, number of elements)`. It lets the launch after it begin early, and may wait for the one
-    before it.
+    `(Y, C, number of elements)`. One that leaves states lets the launch after it begin early; it
+    may wait for the one before it.
     """
     read = (_state_reader if of_states else _element_reader)(fold, walk)
 
@@ -209,7 +209,8 @@ def _launch(fold: Fold, walk: Columns, *, of_states: bool, to_states: bool):
     @T.macro
     def launch(source, sink, matrices, R, A, S, waits):
         with T.Kernel(matrices * S * T.ceildiv(A, walk.lanes), threads=walk.threads) as block:
-            T.pdl_trigger()
+            if to_states:
+                T.pdl_trigger()
             if waits:
                 T.pdl_sync()
             fold_columns(source, sink, R, A, S, block)

@@ -131,3 +131,18 @@ def test_products_are_priced_by_the_tensor_core(draw, dtype, unit):
     batched = BmmFwdOp()
     batched(draw(1, 2, 3, dtype=dtype), draw(1, 3, 4, dtype=dtype))
     assert batched.roof_key() == f"tensor_core.{unit}"
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_automatic_mixed_precision_leaves_products_as_they_are(draw, compiles):
+    op = GemmFwdOp()
+    a, b = draw(5, 7).requires_grad_(), draw(3, 7).requires_grad_()
+    torch._dynamo.reset()
+    function = torch.compile(op, fullgraph=True, backend="aot_eager") if compiles else op
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        product = function(a, b)
+        assert (a @ b.T).dtype is torch.bfloat16  # what torch does
+        found = torch.autograd.grad(product.sum(), (a, b))
+    torch._dynamo.reset()
+    assert torch.equal(product, op(a, b))
+    assert all(map(torch.equal, found, torch.autograd.grad(op(a, b).sum(), (a, b))))

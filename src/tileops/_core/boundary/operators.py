@@ -74,6 +74,8 @@ def _define(owner: str, parts: OperatorParts) -> torch.library.Library:
     library.impl(parts.name, parts.body, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{parts.name}", parts.fake, lib=library)
     torch.library.register_vmap(f"{NAMESPACE}::{parts.name}", refuse_batching(owner), lib=library)
+    for device in ("CPU", "CUDA"):
+        library.impl(parts.name, _as_declared(parts.name), f"Autocast{device}", with_keyset=True)
     if parts.formula is not None:
         torch.library.register_autograd(
             f"{NAMESPACE}::{parts.name}",
@@ -82,6 +84,24 @@ def _define(owner: str, parts: OperatorParts) -> torch.library.Library:
             lib=library,
         )
     return library
+
+
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
+    torch._C.DispatchKey.AutocastCUDA
+)
+
+
+def _as_declared(name: str) -> Callable[..., Any]:
+    """The operator under automatic mixed precision: all dtypes are those of the signature.
+
+    Without it, products in a kernel that is made of torch would change their dtype.
+    """
+
+    def call(_keyset: torch._C.DispatchKeySet, *arguments: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+            return getattr(torch.ops.tileops, name).default(*arguments)
+
+    return call
 
 
 def mark_written(*tensors: torch.Tensor | None) -> None:

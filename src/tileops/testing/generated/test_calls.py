@@ -48,6 +48,15 @@ def test_values_equal_the_reference(op: str) -> None:
         assert_close(call, given, construct(call)(**given), wanted)
 
 
+def test_automatic_mixed_precision_changes_nothing(op: str) -> None:
+    for call in drawn(op)[:4]:
+        given = inputs(call)
+        wanted = expected(call, given)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            returned = construct(call)(**given)
+        assert_close(call, given, returned, wanted)
+
+
 def test_positional_and_named_arguments_agree(op: str) -> None:
     call = drawn(op)[0]
     instance, given = construct(call), inputs(call)

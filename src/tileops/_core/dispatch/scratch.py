@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -52,11 +53,19 @@ def _memory(count: int, device: torch.device) -> Tensor:
 
 
 def _allocated(count: int, stream: torch.cuda.Stream) -> Tensor:
-    """Memory for launches on a stream, outside the pool that the stream may allocate from just now.
+    """Memory for launches on a stream, outside the pool that a graph may allocate from just now.
 
-    Such a pool belongs to a graph, which must not find memory there that it does not know.
+    Such a pool takes what this thread or stream allocates, and its graph must not find memory there
+    that it does not know: so another thread allocates, on another stream.
     """
-    with torch.cuda.stream(torch.cuda.Stream(stream.device)):
-        memory = torch.empty(count, dtype=torch.float32, device=stream.device)
+    other = torch.cuda.Stream(stream.device)
+
+    def allocate() -> Tensor:
+        with torch.cuda.stream(other):
+            return torch.empty(count, dtype=torch.float32, device=stream.device)
+
+    with ThreadPoolExecutor(1) as beside:
+        memory = beside.submit(allocate).result()
+    stream.wait_stream(other)  # which may have filled it
     memory.record_stream(stream)  # once dropped, it is used again after the launches that read it
     return memory

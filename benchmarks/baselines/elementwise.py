@@ -168,18 +168,9 @@ def sinusoidal(op: Any) -> Tensor:
 
 @baseline("liger", "SiluAndMulFwdOp")
 def liger_swiglu(op: Any, x: Tensor) -> Tensor:
-    from liger_kernel.ops.swiglu import LigerSiLUMulFunction
+    from liger_kernel.ops.swiglu import LigerFusedGateUpSiLUMulFunction
 
-    left, right = x.chunk(2, -1)
-    return LigerSiLUMulFunction.apply(left.contiguous(), right.contiguous())
-
-
-@baseline("liger", "GeluTanhAndMulFwdOp")
-def liger_geglu(op: Any, x: Tensor) -> Tensor:
-    from liger_kernel.ops.geglu import LigerGELUMulFunction
-
-    left, right = x.chunk(2, -1)
-    return LigerGELUMulFunction.apply(left.contiguous(), right.contiguous())
+    return LigerFusedGateUpSiLUMulFunction.apply(x)
 
 
 def gate_backward(function: Callable[[Tensor], Tensor], back: Any) -> Callable[..., Tensor]:

@@ -109,6 +109,15 @@ def softmax(op: Any, x: Tensor) -> Tensor:
     return F.softmax(x, along(x, op.dim), dtype=op.dtype)
 
 
+@baseline("liger", "SoftmaxFwdOp")
+def liger_softmax(op: Any, x: Tensor) -> Tensor:
+    from liger_kernel.ops.softmax import LigerSoftmaxFunction
+
+    if along(x, op.dim) not in {-1, x.dim() - 1} or op.dtype not in {None, x.dtype}:
+        raise NotImplementedError("liger has softmax along the last axis, in the input's dtype")
+    return LigerSoftmaxFunction.apply(x)
+
+
 @baseline("torch", "LogSoftmaxFwdOp")
 def log_softmax(op: Any, x: Tensor) -> Tensor:
     return F.log_softmax(x, along(x, op.dim), dtype=op.dtype)

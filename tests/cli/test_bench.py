@@ -62,6 +62,19 @@ def test_a_used_up_budget_begins_no_row(tileops: Run, tmp_path: Path) -> None:
     assert json.loads(file.read_text())["rows"] == []
 
 
+def test_families_take_turns(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def chosen(spec: Any, *rest: object) -> list[Any]:
+        begun.append(spec.family)
+        return []
+
+    monkeypatch.setattr(session, "chosen_cases", chosen)
+    assert tileops("bench").code == 2
+    first = begun[: len(set(begun))]
+    assert sorted(first) == sorted(set(begun)), "one op of each before a second of any"
+
+
 def test_without_ops_no_row_is_read_before_its_turn(
     tileops: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ can. Rows of an op are read when its turn comes.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -55,6 +55,16 @@ def case_count(spec: OpSpec, labels: Collection[str] | None = None) -> int:
         for row in spec.workloads
         if row is not None and (labels is None or row.label in labels)
     )
+
+
+def families_by_turns(specs: Iterable[OpSpec]) -> list[OpSpec]:
+    """Ops in an order in which families take turns: what a budget cuts off is of all of them."""
+    places: Counter[str | None] = Counter()
+    ranked = []
+    for spec in specs:
+        places[spec.family] += 1
+        ranked.append((places[spec.family], spec))
+    return [spec for _, spec in sorted(ranked, key=lambda each: each[0])]
 
 
 def by_turns(

@@ -167,12 +167,14 @@ def _order(args: argparse.Namespace, baseline: Results | None) -> Order:
 
 def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[OpSpec]:
     """The ops that were asked for, at least one."""
+    from tileops.bench.sweep import families_by_turns
+
     named = [spec_named(name) for name in names or sorted(registry.specs())]
     if names:
         for spec in named:
             class_of(spec)
     else:
-        named = [spec for spec in named if spec.status == "implemented"]
+        named = families_by_turns(spec for spec in named if spec.status == "implemented")
     found = [spec for spec in named if family in {None, spec.family}]
     if not found:
         raise UsageFault(f"no implemented op is of family {family}")

@@ -218,8 +218,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_composite.py::test_unhashable_identity"),
         M("held = self._delegates.get(stage, {}).get(identity)", "held = None",
           "test_threads.py::test_delegate_is_built_once_however_many_ask"),
-        M("op = self.delegate_types[stage](**params, target=self.target)",
-          "op = self.delegate_types[stage](**params)",
+        M("return self.delegate_types[stage](**params, target=self.target)",
+          "return self.delegate_types[stage](**params)",
           "test_composite.py::"
           "test_sub_op_is_built_once_with_its_parameters_and_the_parent_s_target"),
         M("with _holding:", "if True:",

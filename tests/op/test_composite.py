@@ -60,11 +60,12 @@ def test_tuned_mode_is_passed_on(part, outer):
 
 def test_undeclared_stage(outer):
     op = outer()
-    with pytest.raises(KeyError) as caught:
-        op.delegate_for("third", None)
-    assert caught.value.args[0] == (
-        f"{type(op).__name__} declares no stage 'third'; declared: 'first', 'second'"
-    )
+    for stage in ("third", None, ["first"]):
+        with pytest.raises(KeyError) as caught:
+            op.delegate_for(stage, None)
+        assert caught.value.args[0] == (
+            f"{type(op).__name__} declares no stage {stage!r}; declared: 'first', 'second'"
+        )
 
 
 def test_given_is_no_op(outer):
@@ -109,19 +110,27 @@ def test_op_cannot_hold_itself_or_what_holds_it(outer):
     assert str(caught.value).endswith(f": {name} holds {name} holds {name}")
 
 
-def test_unhashable_identity(outer):
+class Unlike:
+    def __hash__(self):
+        raise KeyError("no hash")
+
+
+@pytest.mark.parametrize("identity", [[1], Unlike()])
+def test_unhashable_identity(outer, identity):
     op = outer()
     with pytest.raises(TypeError) as caught:
-        op.delegate_for("first", [1])
+        op.delegate_for("first", identity)
     assert str(caught.value) == (
-        f"{type(op).__name__}: stage 'first': the identity cannot be hashed, it is a list"
+        f"{type(op).__name__}: stage 'first': the identity cannot be hashed, it is a "
+        f"{type(identity).__name__}"
     )
 
 
 def test_failing_construction_holds_nothing(outer):
     op = outer()
-    with pytest.raises(ValueError, match="alpha"):
+    with pytest.raises(ValueError, match="alpha") as caught:
         op.delegate_for("first", None, alpha="high")
+    assert caught.value.__notes__ == [f"while {op._name} built the sub-op of its stage 'first'"]
     assert op.held_delegates() == ()
     assert op._delegate_stages == {}
 

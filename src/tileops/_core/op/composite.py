@@ -10,6 +10,7 @@ import torch
 
 from tileops._core.lang.values import shown
 from tileops._core.op.entries import Entries
+from tileops._core.op.notes import add_note
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
@@ -75,7 +76,7 @@ class Composite(Entries):
             if held is not None:
                 return self.delegate_for(stage, identity, given)
             if given is None:
-                op = self.delegate_types[stage](**params, target=self.target)
+                op = self._built_sub_op(stage, params)
                 self._keep(stage, identity, op)
             else:
                 op = given
@@ -87,21 +88,30 @@ class Composite(Entries):
                 op.request_tune()
             return op
 
+    def _built_sub_op(self, stage: str, params: dict[str, Any]) -> Op:
+        """A new sub-op for a stage; what its constructor raises gets a note."""
+        try:
+            return self.delegate_types[stage](**params, target=self.target)
+        except Exception as error:
+            add_note(error, f"while {self._name} built the sub-op of its stage {stage!r}")
+            raise
+
     def _keep(self, stage: str, identity: Hashable, op: Op) -> None:
         self._delegate_stages[id(op)] = stage
         self._delegates.setdefault(stage, {})[identity] = op
 
     def _check_place(self, stage: str, identity: Hashable) -> None:
-        if stage not in self.delegate_types:
+        asked: object = stage
+        if not (isinstance(asked, str) and asked in self.delegate_types):
             declared = ", ".join(map(repr, self.delegate_types)) or "none"
             raise KeyError(f"{self._name} declares no stage {stage!r}; declared: {declared}")
         try:
             hash(identity)
-        except TypeError:
+        except Exception as error:
             raise TypeError(
                 f"{self._name}: stage {stage!r}: the identity cannot be hashed, it is a "
                 f"{type(identity).__name__}"
-            ) from None
+            ) from error
 
     def _check_given(self, stage: str, identity: Hashable, given: Any) -> None:
         """`given` is an op that this one can hold at this place."""

@@ -59,7 +59,7 @@ def test_any_number_of_rows(draw, serving, m):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("n", "k"), [(4096, 4096), (2112, 7168), (7168, 2112), (61, 1000), (1, 8)])
-@pytest.mark.parametrize("m", [1, 2, 3, 4])
+@pytest.mark.parametrize("m", [1, 2])
 def test_a_handful_of_rows(draw, serving, m, n, k, dtype):
     op = GemmFwdOp()
     check(op, *operands(draw, m, n, k, False, True, dtype))
@@ -70,7 +70,7 @@ def test_a_handful_of_rows(draw, serving, m, n, k, dtype):
 @pytest.mark.parametrize(
     ("n", "k"), [(4096, 4096), (2112, 7168), (7168, 2112), (16384, 520), (61, 1000), (1, 8)]
 )
-@pytest.mark.parametrize("m", [5, 8, 15, 16, 32, 63, 64])
+@pytest.mark.parametrize("m", [3, 4, 5, 8, 15, 16, 32, 63, 64])
 def test_few_rows(draw, serving, m, n, k, dtype):
     op = GemmFwdOp()
     a, b = operands(draw, m, n, k, False, True, dtype)
@@ -90,7 +90,7 @@ def test_every_split_is_accurate(draw, rows, splits):
 
 
 @pytest.mark.parametrize("config", GemvKernel(torch.bfloat16, 1, 4).autotune_configs, ids=str)
-@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (4, 2)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (2, 2)])
 def test_every_cut_of_a_row_is_accurate(draw, rows, columns, config):
     kernel = GemvKernel(torch.bfloat16, rows, columns)
     kernel.config = config

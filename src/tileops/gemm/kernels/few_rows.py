@@ -39,18 +39,19 @@ def _few_rows_fault(call: GemmCall, most: int) -> str | None:
 
 
 class GemvKernel(Kernel, GemmFwdInterface):
-    """The product of up to 4 rows with a weight, without tensor cores; 16-bit operands.
+    """The product of one or two rows with a weight, without tensor cores; 16-bit operands.
 
     Args:
         dtype: element type.
-        rows: rows that share each read of the weight, 1, 2 or 4.
+        rows: rows that share each read of the weight.
         columns: results of each row that a block gives.
     """
 
     supported_archs = frozenset({HOPPER})
     preferred_over = frozenset({"split", "pipelined"})
 
-    MOST_ROWS = 4
+    MOST_ROWS = 2
+    """With more, the tensor cores are ahead."""
 
     def __init__(self, dtype: torch.dtype, rows: int, columns: int) -> None:
         super().__init__()
@@ -63,20 +64,18 @@ class GemvKernel(Kernel, GemmFwdInterface):
 
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemvKernel]]:
-        """One build for each class of row counts, and for whether the weight is high enough.
+        """One build for each number of rows, and for whether the weight is high enough.
 
         A block takes 4 rows of the weight where enough blocks remain for several on each
         multiprocessor, else 2.
         """
-        rows = 1 << (call.m - 1).bit_length()
-        columns = 4 if call.n >= 4 * 6 * call.sm_count else 2
-        constants = (call.dtype, rows, columns)
+        constants = (call.dtype, call.m, 4 if call.n >= 4 * 6 * call.sm_count else 2)
         return constants, lambda: cls(*constants)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Threads of a block, and vectors of each row that a thread reads at once."""
-        return {"threads": 128, "unroll": 4 if self.columns * self.rows <= 8 else 2}
+        return {"threads": 128, "unroll": 4}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tileops.elementwise import AddFwdOp, SiluFwdOp
-from tileops.elementwise.kernels import GatedTileKernel, PointwiseCall, PointwiseTileKernel
+from tileops.elementwise import AddFwdOp, AlibiFwdOp, SiluFwdOp, SinusoidalFwdOp
+from tileops.elementwise.kernels import (
+    AlibiCall,
+    AlibiTileKernel,
+    GatedTileKernel,
+    PointwiseCall,
+    PointwiseTileKernel,
+    SinusoidalCall,
+    SinusoidalTileKernel,
+)
 from tileops.elementwise.kernels.layout import Layout, arrange
 from tileops.elementwise.kernels.pointwise import GatedCall
 from tileops.norm import LayerNormFwdOp
@@ -125,6 +133,32 @@ def test_pointwise_functions_are_served_and_share_builds() -> None:
     ]
     assert len({PointwiseTileKernel.entry_for(item)[0] for item in call}) == 3
     assert AddFwdOp().key_for("binary", call[0]) == "tile"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "call", "reason"),
+    [
+        (AlibiTileKernel, AlibiCall(64, 65535, BF16, **HOPPER), None),
+        (
+            AlibiTileKernel,
+            AlibiCall(64, 65536, BF16, **HOPPER),
+            "makes biases of at most 65535 heads, not 65536",
+        ),
+        (SinusoidalTileKernel, SinusoidalCall(65535, 64, BF16, **HOPPER), None),
+        (
+            SinusoidalTileKernel,
+            SinusoidalCall(65536, 64, BF16, **HOPPER),
+            "makes embeddings of at most 65535 positions, not 65536",
+        ),
+    ],
+)
+def test_tensors_made_of_parameters(kernel, call, reason) -> None:
+    assert kernel.refusal(call) == reason
+    if kernel is AlibiTileKernel:
+        op, interface = AlibiFwdOp(seq_len=64, num_heads=8), "alibi"
+    else:
+        op, interface = SinusoidalFwdOp(seq_len=64, d_model=64), "sinusoidal"
+    assert op.key_for(interface, call) == ("portable" if reason else "tile")
 
 
 def test_gates_share_builds_whatever_their_rows() -> None:

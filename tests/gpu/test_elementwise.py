@@ -188,3 +188,19 @@ def test_gates(draw, serving, name, dtype):
         expected = function(wide[:, :n]) * wide[:, n:]
         torch.testing.assert_close(op(x).double(), expected, **TOLERANCE[dtype])
     assert serving(op, "gated") == {"GatedTileKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_made_of_parameters(serving, dtype):
+    made = {"out_dtype": dtype, "device": "cuda"}
+    wide = {"out_dtype": torch.float64, "device": "cuda"}
+    for heads, length in ((32, 2048), (7, 333), (1, 1)):
+        op = elementwise.AlibiFwdOp(seq_len=length, num_heads=heads, **made)
+        exact = reference.alibi(seq_len=length, num_heads=heads, **wide)
+        torch.testing.assert_close(op().double(), exact, **TOLERANCE[dtype])
+        assert serving(op, "alibi") == {"AlibiTileKernel"}
+    for length, width in ((5000, 4096), (333, 34), (1, 2)):
+        op = elementwise.SinusoidalFwdOp(seq_len=length, d_model=width, **made)
+        exact = reference.sinusoidal(seq_len=length, d_model=width, **wide)
+        torch.testing.assert_close(op().double(), exact, **TOLERANCE[dtype])
+        assert serving(op, "sinusoidal") == {"SinusoidalTileKernel"}

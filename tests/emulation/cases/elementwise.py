@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.elementwise.kernels import FUNCTIONS, GatedTileKernel, PointwiseTileKernel
+from tileops.elementwise import reference
+from tileops.elementwise.kernels import (
+    FUNCTIONS,
+    AlibiTileKernel,
+    GatedTileKernel,
+    PointwiseTileKernel,
+    SinusoidalTileKernel,
+)
 from tileops.elementwise.kernels.layout import arrange
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
@@ -98,4 +105,31 @@ CASES += (
     _gated("gelu by tanh", 5, 64, F32, "gelu_tanh"),
     _gated("odd rows", 5, 63, BF16),
     _gated("two accesses", 2, 1000, F16, config={"threads": 32, "unroll": 2}),
+)
+
+
+def _fill(kernel, name, function, shape, dtype, **more):
+    """A tensor made of its extents; `function` is the reference's."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        return ()
+
+    def expected() -> Tensor:
+        wide = {"out_dtype": torch.float64}
+        if kernel is AlibiTileKernel:
+            return function(num_heads=shape[0], seq_len=shape[1], **wide)
+        return function(seq_len=shape[0], d_model=shape[1], **wide)
+
+    device = torch.device("cpu")
+    return Case(name, kernel, (shape, dtype, device), inputs, expected, **more)
+
+
+STORED = {"contains": ("store_global_128",)}
+CASES += (
+    _fill(AlibiTileKernel, "half", reference.alibi, (6, 40, 40), F16, **STORED),
+    _fill(AlibiTileKernel, "odd", reference.alibi, (3, 33, 33), BF16),
+    _fill(AlibiTileKernel, "several tiles", reference.alibi, (2, 520, 520), F32, **STORED),
+    _fill(SinusoidalTileKernel, "half", reference.sinusoidal, (100, 64), F16, **STORED),
+    _fill(SinusoidalTileKernel, "pairs", reference.sinusoidal, (9, 34), F32),
+    _fill(SinusoidalTileKernel, "several tiles", reference.sinusoidal, (20, 2080), BF16),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileops.elementwise.kernels.fills import AlibiTileKernel, SinusoidalTileKernel
 from tileops.elementwise.kernels.generative import (
     AlibiCall,
     AlibiFwdInterface,
@@ -49,10 +50,12 @@ __all__ = [
     "AlibiCall",
     "AlibiFwdInterface",
     "AlibiPortableKernel",
+    "AlibiTileKernel",
     "DropoutCall",
     "DropoutFwdInterface",
     "DropoutPortableKernel",
     "SinusoidalCall",
     "SinusoidalFwdInterface",
     "SinusoidalPortableKernel",
+    "SinusoidalTileKernel",
 ]

@@ -10,9 +10,11 @@ from tileops.elementwise.kernels import (
     AlibiCall,
     AlibiFwdInterface,
     AlibiPortableKernel,
+    AlibiTileKernel,
     SinusoidalCall,
     SinusoidalFwdInterface,
     SinusoidalPortableKernel,
+    SinusoidalTileKernel,
 )
 
 __all__ = [
@@ -30,7 +32,7 @@ class AlibiFwdOp(Op):
     Source: Press et al., "Train Short, Test Long", 2021.
     """
 
-    kernel_types = {"portable": AlibiPortableKernel}
+    kernel_types = {"tile": AlibiTileKernel, "portable": AlibiPortableKernel}
     interfaces = {"alibi": AlibiFwdInterface}
 
     def __init__(
@@ -63,7 +65,7 @@ class SinusoidalFwdOp(Op):
     Source: Vaswani et al., "Attention Is All You Need", 2017.
     """
 
-    kernel_types = {"portable": SinusoidalPortableKernel}
+    kernel_types = {"tile": SinusoidalTileKernel, "portable": SinusoidalPortableKernel}
     interfaces = {"sinusoidal": SinusoidalFwdInterface}
 
     def __init__(

@@ -6,6 +6,7 @@ import threading
 
 import torch
 
+from tileops._core.devices import made_to_last
 from tileops._core.dispatch.scratch import scratch
 from tileops.gemm import GemmFwdOp
 
@@ -61,3 +62,18 @@ def test_what_a_graph_captured_is_not_written_by_other_launches() -> None:
         graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(captured, expected)
+
+
+def test_what_lasts_lies_outside_the_pool_in_use() -> None:
+    count, pool = 1 << 22, torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        ones = torch.ones(count, device=DEVICE)
+        (twice,) = made_to_last(DEVICE, lambda: [2 * ones])
+    segments = [(part["address"], part["total_size"]) for part in pool.snapshot()]
+
+    def is_inside(tensor: torch.Tensor) -> bool:
+        return any(start <= tensor.data_ptr() < start + size for start, size in segments)
+
+    assert is_inside(ones)
+    assert not is_inside(twice)
+    assert twice.sum().item() == 2 * count

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 
+from tileops._core.devices import made_to_last
 from tileops._core.dispatch.scratch import scratch
 
 
@@ -19,3 +22,15 @@ def test_tensors_of_each_shape() -> None:
 def test_two_requests_share_nothing() -> None:
     first, second = (scratch(torch.device("cpu"), (8,))[0] for _ in range(2))
     assert first.data_ptr() != second.data_ptr()
+
+
+def test_what_lasts_is_made_where_it_is_asked_for() -> None:
+    threads = []
+
+    def make() -> list[torch.Tensor]:
+        threads.append(threading.get_ident())
+        return [torch.ones(3)]
+
+    (made,) = made_to_last(torch.device("cpu"), make)
+    assert made.tolist() == [1, 1, 1]
+    assert threads == [threading.get_ident()]

@@ -1,14 +1,18 @@
 """Devices as torch sees them: the process accelerator, the normal form, the current device.
 
 Not for what a device can do (see `dispatch`) and not for choosing one. Devices are compared in
-normal form only: as a tensor allocated there reports its device.
+normal form only: as a tensor allocated there reports its device. What is kept from call to call is
+made by `made_to_last`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
 
 from tileops.errors import OpNotAvailableError
 
@@ -83,3 +87,33 @@ def usable_device(name: str) -> torch.device:
         reason = str(error).partition("\n")[0].partition(". ")[0]
         raise OpNotAvailableError(f"device {name} cannot be used: {reason}") from error
     return normal_form(device)
+
+
+def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
+    """Tensors on a device that are kept beyond the call, made without history.
+
+    They lie outside the pool that a CUDA graph may allocate from just now: this thread or stream
+    allocates there, and a graph must not find memory in its pool that it does not know. So another
+    thread makes them, on another stream. While a graph is captured they are the graph's.
+
+    Args:
+        device: where they are.
+        make: makes them; what it reads is there when the current stream has come this far.
+    """
+    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        return make()
+    stream = torch.cuda.current_stream(device)
+    other = torch.cuda.Stream(stream.device)
+    other.wait_stream(stream)
+
+    def beside() -> Sequence[Tensor]:
+        with torch.cuda.stream(other), torch.no_grad():
+            return make()
+
+    with ThreadPoolExecutor(1) as executor:
+        made = executor.submit(beside).result()
+    stream.wait_stream(other)
+    for tensor in made:
+        if tensor.is_cuda:
+            tensor.record_stream(stream)  # once dropped, it is used again after what reads it here
+    return made

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from tileops._core.devices import made_to_last
 from tileops._core.op import Op
 from tileops.rope.kernels import (
     RotaryCall,
@@ -97,9 +98,11 @@ class _RotaryOp(Op):
         """The table of positions below `length`, or of more."""
         known = self.tables.get((width, device))
         if known is None or len(known.cos) < length or known.factors is not self.rescale_factors:
-            positions = torch.arange(_rounded_up(length), device=device)
-            known = Table(*self.rows(positions, width), self.rescale_factors)
-            self.tables[width, device] = known
+            count = _rounded_up(length)
+            cos, sin = made_to_last(
+                device, lambda: self.rows(torch.arange(count, device=device), width)
+            )
+            known = self.tables[width, device] = Table(cos, sin, self.rescale_factors)
         return known
 
     def rows(self, positions: Tensor, width: int) -> tuple[Tensor, Tensor]:

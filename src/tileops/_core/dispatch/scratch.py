@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
+
+from tileops._core.devices import made_to_last
 
 
 class _Kept(threading.local):
@@ -48,24 +49,8 @@ def _memory(count: int, device: torch.device) -> Tensor:
     key = stream.device_index, stream.cuda_stream
     held = _kept.memory.get(key)
     if held is None or held.numel() < count:
-        held = _kept.memory[key] = _allocated(count, stream)
+        (held,) = made_to_last(
+            device, lambda: [torch.empty(count, dtype=torch.float32, device=stream.device)]
+        )
+        _kept.memory[key] = held
     return held[:count]
-
-
-def _allocated(count: int, stream: torch.cuda.Stream) -> Tensor:
-    """Memory for launches on a stream, outside the pool that a graph may allocate from just now.
-
-    Such a pool takes what this thread or stream allocates, and its graph must not find memory there
-    that it does not know: so another thread allocates, on another stream.
-    """
-    other = torch.cuda.Stream(stream.device)
-
-    def allocate() -> Tensor:
-        with torch.cuda.stream(other):
-            return torch.empty(count, dtype=torch.float32, device=stream.device)
-
-    with ThreadPoolExecutor(1) as beside:
-        memory = beside.submit(allocate).result()
-    stream.wait_stream(other)  # which may have filled it
-    memory.record_stream(stream)  # once dropped, it is used again after the launches that read it
-    return memory

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from tileops._core.devices import current_device, normal_form
+from tileops._core.devices import current_device, made_to_last, normal_form
 from tileops._core.lang.values import shown_with_type
 from tileops._core.runtime.construction import Form
 from tileops._core.runtime.failures import Faults
@@ -142,7 +142,9 @@ def placed(
             raise faults.held(name, f"a meta tensor has no contents to move to {device}")
         # An ordinary tensor without history, whatever mode the first call that needs it runs in.
         with torch.inference_mode(False), torch.no_grad():
-            found = copies[device] = copies.source.to(device=device, dtype=wanted)
+            source = copies.source
+            (found,) = made_to_last(device, lambda: [source.to(device=device, dtype=wanted)])
+        copies[device] = found
     if found is not tensor:
         setattr(op, name, found)
     return found

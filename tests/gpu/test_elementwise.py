@@ -22,7 +22,8 @@ TOLERANCE = {
 UNARY = ["Silu", "Relu", "Hardswish", "Hardsigmoid", "Mish", "Selu", "LeakyRelu", "Elu", "Hardtanh",
          "Gelu", "Softplus", "NanToNum", "Exp", "Sin", "Cos", "Tanh", "Erf", "Expm1", "Sigmoid",
          "Abs", "Neg", "Sign", "Reciprocal", "Floor", "Ceil", "Trunc", "Round"]  # fmt: skip
-BINARY = ["Add", "Sub", "Mul", "Maximum", "Minimum", "Div", "FloorDivide", "Remainder", "Lerp"]
+BINARY = ["Add", "Sub", "Mul", "Maximum", "Minimum", "Div", "FloorDivide", "Remainder", "Lerp",
+          "Pow"]  # fmt: skip
 
 
 def exact(op, *operands):

@@ -208,9 +208,23 @@ def _expm1_half(x: Any) -> Any:
     return _choose(T.abs(x) < 0.01, x * (1.0 + 0.5 * x), T.exp(x) - 1.0)
 
 
+def _log_near_one(d: Any) -> Any:
+    """`log(1 + d)` for small `d`."""
+    return d * (1.0 - d * (0.5 - d * (1.0 / 3.0 - d * 0.25)))
+
+
 def _log1p_half(x: Any) -> Any:
-    near = x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))
-    return _choose(T.abs(x) < 0.01, near, T.log(1.0 + x))
+    """By the device's own logarithm, whose error near 1 is absolute, but there."""
+    return _choose(T.abs(x) < 0.03, _log_near_one(x), _libm("__logf", 1.0 + x))
+
+
+def _log_half(x: Any) -> Any:
+    return _choose(T.abs(x - 1.0) < 0.03, _log_near_one(x - 1.0), _libm("__logf", x))
+
+
+def _sqrt_half(x: Any) -> Any:
+    """By the device's own inverse root, which is infinite at 0 and 0 at infinity."""
+    return _choose(T.Or(_equal(x, 0.0), _equal(x, math.inf)), x, x * T.rsqrt(x))
 
 
 def _tanh_half(x: Any) -> Any:
@@ -356,10 +370,12 @@ HALF_FUNCTIONS: Mapping[str, Function] = {
     "erf": _erf_half,
     "expm1": _expm1_half,
     "gelu": _gelu_half,
+    "log": _log_half,
     "log1p": _log1p_half,
     "pow": _pow_half,
     "remainder": _remainder_half,
     "selu": _selu_by(_expm1_half),
+    "sqrt": _sqrt_half,
     "tanh": _tanh_half,
 }
 """Cheaper forms, exact to well below the rounding to 16 bits: precise ones would take longer than

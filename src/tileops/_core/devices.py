@@ -17,8 +17,8 @@ from torch import Tensor
 from tileops.errors import OpNotAvailableError
 
 _known_accelerator: str | None = None
-_stable: dict[object, torch.device] = {}
-"""Devices whose normal form never changes: those that do not lean on the current device."""
+KNOWN_FORMS: dict[object, torch.device] = {}
+"""Normal forms that never change: those of devices that do not lean on the current device."""
 
 
 def accelerator_type() -> str | None:
@@ -49,7 +49,7 @@ def normal_form(device: torch.device | str) -> torch.device:
     An accelerator device without an index gets the current one; `cpu` and `meta` have none; a
     device type that this process lacks keeps what it states.
     """
-    known = _stable.get(device)
+    known = KNOWN_FORMS.get(device)
     if known is not None:
         return known
     wanted = torch.device(device)
@@ -62,7 +62,7 @@ def normal_form(device: torch.device | str) -> torch.device:
         return torch.device(wanted.type, torch.accelerator.current_device_index())
     else:
         normal = wanted
-    return _stable.setdefault(device, normal)
+    return KNOWN_FORMS.setdefault(device, normal)
 
 
 def as_current(device: torch.device | None) -> AbstractContextManager[object]:

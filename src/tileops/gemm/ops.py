@@ -61,9 +61,8 @@ class _ContractionOp(Op):
 
 def _as_stored(matrix: Tensor, transposed: bool) -> tuple[Tensor, bool]:
     """A transposed view of contiguous memory as that memory, the layout turned: nothing to copy."""
-    if matrix.is_contiguous() or not matrix.mT.is_contiguous():
-        return matrix, transposed
-    return matrix.mT, not transposed
+    turned = matrix.mT
+    return (turned, not transposed) if turned.is_contiguous() else (matrix, transposed)
 
 
 class _GemmOp(_ContractionOp):
@@ -80,10 +79,14 @@ class _GemmOp(_ContractionOp):
 
     def _product(self, a: Tensor, trans_a: bool, b: Tensor, trans_b: bool) -> Tensor:
         """`A @ B` of matrices stored as `trans_a` and `trans_b` say."""
-        k, m = a.shape if trans_a else a.shape[::-1]
+        m, k = a.shape
+        if trans_a:
+            m, k = k, m
         n = b.shape[0 if trans_b else 1]
-        a, trans_a = _as_stored(a, trans_a)
-        b, trans_b = _as_stored(b, trans_b)
+        if not a.is_contiguous():
+            a, trans_a = _as_stored(a, trans_a)
+        if not b.is_contiguous():
+            b, trans_b = _as_stored(b, trans_b)
         call = GemmCall(m, n, k, trans_a, trans_b, a.dtype, device=a.device)
         return self.kernel_for("gemm", call)(a, b)
 

@@ -16,7 +16,7 @@ import torch
 
 from tileops._core.boundary import instances
 from tileops._core.boundary.faults import refuse_gradient_dtype
-from tileops._core.boundary.source import returned_outputs
+from tileops._core.boundary.source import has_formula, returned_outputs
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Name
 from tileops._core.signature.plan import EffectBranch
@@ -35,7 +35,7 @@ class Formula(NamedTuple):
 
 def gradient_formula(spec: OpSpec, branch: EffectBranch) -> Formula | None:
     """The formula of a branch's operator, or None where it has none."""
-    if spec.backward is None or branch.writes or branch.has_out:
+    if spec.backward is None or not has_formula(spec, branch):
         return None
     return _formula(spec, spec.backward, returned_outputs(spec, branch))
 

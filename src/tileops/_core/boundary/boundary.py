@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,13 +16,14 @@ from tileops._core.boundary.operators import (
     is_registered,
     mark_written,
     register_operator,
+    short_way,
 )
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
 from tileops._core.boundary.source import entry_source, held_names, returned_outputs
 from tileops._core.codegen.loading import compile_source
-from tileops._core.runtime.tensors import is_ordinary, is_writable
+from tileops._core.runtime.tensors import is_ordinary, is_writable, shares_storage
 from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
@@ -34,11 +35,14 @@ BoundCall = tuple[tuple[Any, ...], "dict[str, Any] | None", "dict[str, Any] | No
 class CallEntry:
     """How calls of a class enter; `text` is the source it was compiled from.
 
-    `bind` is a function of the instance and the call's arguments.
+    `bind` is a function of the instance and the call's arguments. Where no operator is entered,
+    `kind` gives the kind of a call and `fits` tells whether its result is plainly right.
     """
 
     text: str
     bind: Callable[..., BoundCall]
+    kind: Callable[..., tuple[Any, ...] | None] | None = None
+    fits: Callable[..., bool] | None = None
 
     def is_current(self) -> bool:
         """Whether calls can enter; always where no operator stands between."""
@@ -49,19 +53,22 @@ class CallEntry:
 class _CompileBoundary(CallEntry):
     """The operators of a class and the function that calls the right one."""
 
-    operator_names: tuple[str, ...]
-    call: Callable[..., Any]
-    schemas: dict[str, str]
+    operator_names: tuple[str, ...] = field(kw_only=True)
+    call: Callable[..., Any] = field(kw_only=True)
+    schemas: dict[str, str] = field(kw_only=True)
 
     def is_current(self) -> bool:
         """Whether no later definition of the class has given its operators other arguments."""
         return all(is_registered(name, schema) for name, schema in self.schemas.items())
 
 
-def make_entry(spec: OpSpec, parameters: Sequence[CallParameter]) -> CallEntry:
+def make_entry(
+    spec: OpSpec, parameters: Sequence[CallParameter], effects: frozenset[EffectBranch]
+) -> CallEntry:
     """The entry of a class without a boundary."""
-    text = entry_source(spec, parameters, ())
-    return CallEntry(text, _compiled(spec, text, parameters)["_bind_call"])
+    text = entry_source(spec, parameters, tuple(effects))
+    unit = _compiled(spec, text, parameters)
+    return CallEntry(text, unit["_bind_call"], unit["_kind"], unit.get("_fits_0"))
 
 
 def make_boundary(
@@ -81,13 +88,20 @@ def make_boundary(
         schema = operator_schema(spec, parameters, branch)
         body, fake = unit[f"_body_{number}"], _fake(spec, branch)
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
-        unit[f"_operator_{number}"] = register_operator(spec.name, parts)
+        operator = register_operator(spec.name, parts)
+        unit[f"_operator_{number}"] = operator
+        unit[f"_direct_{number}"] = short_way(operator, has_formula=parts.formula is not None)
         schemas[name] = schema
     if len(branches) > 1:
         calls = {_key(branch): unit[f"_call_{i}"] for i, branch in enumerate(branches)}
         unit["_find_call"] = _finder(parameters, calls)
-    names = tuple(f"{NAMESPACE}::{name}" for name in schemas)
-    return _CompileBoundary(text, unit["_bind_call"], names, unit["_call_boundary"], schemas)
+    return _CompileBoundary(
+        text,
+        unit["_bind_call"],
+        operator_names=tuple(f"{NAMESPACE}::{name}" for name in schemas),
+        call=unit["_call_boundary"],
+        schemas=schemas,
+    )
 
 
 def _key(branch: EffectBranch) -> tuple[Any, ...]:
@@ -97,7 +111,10 @@ def _key(branch: EffectBranch) -> tuple[Any, ...]:
 def _finder(
     parameters: Sequence[CallParameter], calls: dict[tuple[Any, ...], Any]
 ) -> Callable[[Any, tuple[bool, ...]], Any]:
-    """What picks the branch's `_call_N` by the presence of tensors that may be absent."""
+    """What picks the branch's `_call_N` by the presence of tensors that may be absent.
+
+    An eager call keeps what was found.
+    """
     absentable = [p.name for p in parameters if p.role != "execution" and not p.required]
 
     def resolve(op: Any, presence: tuple[bool, ...]) -> Any:
@@ -105,14 +122,9 @@ def _finder(
         return calls[_key(op._signature.effect_branch(op, named))]
 
     def find(op: Any, presence: tuple[bool, ...]) -> Any:
-        # A trace must not read a table that later calls fill: its guard would fail then.
-        if torch.compiler.is_compiling():
-            return resolve(op, presence)
-        found = op._effect_branches.get(presence)
-        if found is None:
-            found = resolve(op, presence)
-            if not is_traced():
-                op._effect_branches[presence] = found
+        found = resolve(op, presence)
+        if not is_traced():
+            op._effect_branches[presence] = found
         return found
 
     return find
@@ -143,6 +155,18 @@ def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> d
 
 
 _HELPERS: dict[str, Any] = {
+    "_PLAIN": (torch.Tensor, torch.nn.Parameter),
+    "_Tensor": torch.Tensor,
+    "_strided": torch.strided,
+    "_shares_storage": shares_storage,
+    "_is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
+    "_instances": instances.table,
+    "_gone": instances.gone,
+    "_nothing": {},
+    "_RuntimeError": RuntimeError,
+    "_tuple": tuple,
+    "_len": len,
+    "_id": id,
     "_is_ordinary": is_ordinary,
     "_is_writable": is_writable,
     "_is_int": scalars.is_int,

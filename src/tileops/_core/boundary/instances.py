@@ -15,7 +15,8 @@ from typing import Any
 
 from tileops.errors import TileOpsError
 
-_table: dict[str, weakref.ref[Any]] = {}
+table: dict[str, weakref.ref[Any]] = {}
+"""What `find` looks up; a generated operator does so itself."""
 _run = secrets.token_hex(4)
 _numbers = itertools.count()
 
@@ -23,8 +24,12 @@ _numbers = itertools.count()
 def register(instance: object) -> str:
     """Enter an instance under a new key and return the key."""
     key = f"{type(instance).__name__}#{_run}-{next(_numbers)}"
-    _table[key] = weakref.ref(instance, lambda _: _table.pop(key, None))
+    table[key] = weakref.ref(instance, lambda _: table.pop(key, None))
     return key
+
+
+def gone() -> None:
+    """Stands for the reference of a key that was never given."""
 
 
 def find(key: str) -> Any:
@@ -33,7 +38,7 @@ def find(key: str) -> Any:
     Raises:
         TileOpsError: the instance is gone.
     """
-    reference = _table.get(key)
+    reference = table.get(key)
     instance = None if reference is None else reference()
     if instance is None:
         raise TileOpsError(

@@ -1,9 +1,10 @@
 """Printing the source of a class's call entry: binding, and the boundary with its operators.
 
 One unit per class. Names of the unit's own begin with an underscore, which names of a spec never
-do. `_bind_call` gives the arguments as inputs, writes and execution arguments. With
-a boundary, `_body_N` is what the operator of an effect branch runs and `_call_boundary` calls the
-operator and assembles the result; where there are several branches, `_call_N` does so for each.
+do. `_bind_call` gives the arguments as inputs, writes and execution arguments. `_kind` says what
+kind of call it is, `_fits_N` whether a result of an effect branch is plainly right. With a
+boundary, `_body_N` is what the operator of a branch runs and `_call_boundary` calls the operator
+and assembles the result; where there are several branches, `_call_N` does so for each.
 Straight-line code: nothing is looped over, looked up or built that is known from the spec.
 """
 
@@ -12,27 +13,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tileops._core.boundary.parameters import CallParameter
+from tileops._core.boundary.warm import ResultTest, held_names, kind_items, moves_tensors, own_tensor
 from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import EffectBranch
-from tileops._core.spec.model import OpSpec, TensorInput, TensorOutput
+from tileops._core.spec.model import OpSpec
 
 
 def entry_source(
     spec: OpSpec, parameters: Sequence[CallParameter], branches: Sequence[EffectBranch]
 ) -> str:
-    """The unit for a class; without branches it has no boundary."""
+    """The unit for a class.
+
+    Args:
+        spec: its spec.
+        parameters: those of `forward`.
+        branches: its effect branches; an operator is printed for each where it has a boundary.
+    """
     writer = SourceWriter()
     writer.line(
         f'"""How calls of {spec.name} enter: printed from its spec, not written by hand."""'
     )
     printer = _EntryPrinter(spec, parameters, writer)
-    printer.print_bind(bounded=bool(branches))
-    if branches:
+    printer.print_examination()
+    printer.print_bind()
+    if spec.has_boundary:
         printer.print_boundary(branches)
         for number, branch in enumerate(branches):
             if len(branches) > 1:
                 printer.print_call(number, branch)
             printer.print_body(number, branch)
+            ResultTest(writer, spec, branch).print(f"_fits_{number}")
+    else:
+        printer.print_kind()
+        if len(branches) == 1:
+            ResultTest(writer, spec, branches[0]).print("_fits_0")
     return writer.text()
 
 
@@ -50,13 +64,13 @@ class _EntryPrinter:
         self.execution = [p for p in parameters if p.role == "execution"]
         self.absentable = [p.name for p in parameters if p.role != "execution" and not p.required]
 
-    def print_bind(self, *, bounded: bool) -> None:
+    def print_bind(self) -> None:
         """Print `_bind_call`."""
         with self.writer.function(
             "_bind_call", self._signature(), "tuple", "The call's arguments, bound."
         ):
             self._print_checks()
-            if bounded:
+            if self.spec.has_boundary:
                 self._print_tangent_check()
                 self._print_gradient_check()
             self._print_held_check()
@@ -82,33 +96,69 @@ class _EntryPrinter:
             listed.append(name if parameter.required else f"{name}={default}")
         return listed
 
-    def _print_checks(self) -> None:
-        """Refuse what no kernel takes as a tensor, and execution arguments of the wrong type."""
-        for parameter in self.parameters:
-            name = self.names[parameter.name]
-            present = "" if parameter.required else f"{name} is not None and "
-            if parameter.role == "input":
-                mutated = self.spec.signature.inputs[parameter.name].mutated
-                test = "_is_ordinary" if mutated is False else "_is_writable"
-                with self.writer.block(f"if {present}not {test}({name})"):
-                    self.writer.line(f"_refuse_input(_op, {name!r}, {name})")
-            elif parameter.role == "out":
-                with self.writer.block(f"if {present}not _is_writable({name})"):
-                    self.writer.line(f"_refuse_out(_op, {name})")
-            elif parameter.kind is not None:
-                kind = parameter.kind.__name__
-                with self.writer.block(f"if not _is_{kind}({name})"):
-                    self.writer.line(f"_refuse_execution(_op, {name!r}, _{kind}, {name})")
-        self._print_mixture_check()
+    def print_kind(self) -> None:
+        """Print `_kind`, for a class whose calls enter without an operator."""
+        doc = "What decides the outcome of the check beside the instance; None if more does."
+        with self.writer.function("_kind", ["_op", "_inputs", "_arguments"], "tuple", doc):
+            items = kind_items(self.spec, has_out=False)
+            if not items:
+                self.writer.line("return None")
+                return
+            self.writer.line(f"{_targets(self.inputs)} = _inputs")
+            if "out" in self.names:
+                with self.writer.block("if 'out' in _arguments"):
+                    self.writer.line("out = _arguments['out']")
+                    self.writer.items("return (", kind_items(self.spec, has_out=True), ")")
+            self.writer.items("return (", items, ")")
 
-    def _print_mixture_check(self) -> None:
-        """Refuse fake tensors beside real ones: torch would name an operator nobody wrote."""
+    def print_examination(self) -> None:
+        """Print `_examine`: admit or refuse tensors that are not plainly ordinary."""
         tensors = self._named_tensors()
-        if len(tensors) < 2:
-            return
-        tests = " or ".join(f"_type({name}) is _FakeTensor" for name in tensors.values())
-        with self.writer.block(f"if {tests}"):
-            self.writer.line(f"_refuse_mixture(_op, {_display(tensors)})")
+        doc = "Refuse tensors that no kernel takes, and fake ones beside real ones."
+        with self.writer.function("_examine", ["_op", *tensors.values()], "None", doc):
+            for parameter in self._tensors():
+                name = self.names[parameter.name]
+                present = "" if parameter.required else f"{name} is not None and "
+                test = "_is_writable" if self._is_written(parameter) else "_is_ordinary"
+                refusal = "_refuse_out(_op, " if parameter.role == "out" else (
+                    f"_refuse_input(_op, {name!r}, "
+                )
+                with self.writer.block(f"if {present}not {test}({name})"):
+                    self.writer.line(f"{refusal}{name})")
+            if len(tensors) > 1:
+                # Torch would name an operator that nobody wrote.
+                tests = " or ".join(f"_type({name}) is _FakeTensor" for name in tensors.values())
+                with self.writer.block(f"if {tests}"):
+                    self.writer.line(f"_refuse_mixture(_op, {_display(tensors)})")
+
+    def _tensors(self) -> list[CallParameter]:
+        """The inputs and `out`."""
+        return [parameter for parameter in self.parameters if parameter.role != "execution"]
+
+    def _is_written(self, parameter: CallParameter) -> bool:
+        """Whether some call writes the tensor."""
+        inputs = self.spec.signature.inputs
+        return parameter.role == "out" or inputs[parameter.name].mutated is not False
+
+    def _print_checks(self) -> None:
+        """Examine what is not plainly an ordinary tensor; refuse execution arguments by type."""
+        examine = f"_examine(_op, {', '.join(self._named_tensors().values())})"
+        for parameter in self._tensors():
+            name = self.names[parameter.name]
+            doubt = f"_type({name}) not in _PLAIN or "
+            if self._is_written(parameter):
+                doubt += f"not _is_writable({name})"
+            else:
+                doubt += f"{name}.layout is not _strided or {name}.is_nested"
+            with self.writer.block(
+                f"if {doubt}" if parameter.required else f"if {name} is not None and ({doubt})"
+            ):
+                self.writer.line(examine)
+        for parameter in self.execution:
+            if parameter.kind is not None:
+                name, kind = self.names[parameter.name], parameter.kind.__name__
+                with self.writer.block(f"if not _is_{kind}({name})"):
+                    self.writer.line(f"_refuse_execution(_op, {parameter.name!r}, _{kind}, {name})")
 
     def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
         """Print `_call_boundary`; it calls the operator itself where there is one only."""
@@ -121,9 +171,15 @@ class _EntryPrinter:
             if len(branches) == 1:
                 self._print_operator_call(0, branches[0], "_op._instance_key")
                 return
+            # A trace must not read a table that later calls fill: its guard would fail then.
+            self.writer.line(f"_presence = {_tuple([f'{n} is not None' for n in self.absentable])}")
+            self.writer.line(
+                "_call = None if _is_dynamo_compiling() else _op._effect_branches.get(_presence)"
+            )
+            with self.writer.block("if _call is None"):
+                self.writer.line("_call = _find_call(_op, _presence)")
             given = ", ".join([*self.names.values(), "_op._instance_key"])
-            presence = _tuple([f"{name} is not None" for name in self.absentable])
-            self.writer.line(f"return _find_call(_op, {presence})({given})")
+            self.writer.line(f"return _call({given})")
 
     def _print_tangent_check(self) -> None:
         """Refuse inputs with tangents: the dispatcher would drop these without a word."""
@@ -178,8 +234,17 @@ class _EntryPrinter:
             self._print_operator_call(number, branch, "_key")
 
     def _print_operator_call(self, number: int, branch: EffectBranch, key: str) -> None:
-        """Call the operator and return its results beside the caller's own tensors."""
-        call = f"_operator_{number}({', '.join([*self._passed(branch), key])})"
+        """Call the operator and return its results beside the caller's own tensors.
+
+        Where neither a compiler nor autograd has to see the operator, a shorter way leads to it.
+        """
+        whole = "_is_dynamo_compiling()"
+        if has_formula(self.spec, branch):
+            given = set(self.spec.backward.outputs.values()) if self.spec.backward else set()
+            wanted = " or ".join(self._requires_grad(n) for n in self._named_inputs() if n in given)
+            whole += f" or _is_grad_enabled() and ({wanted})"
+        entered = f"(_operator_{number} if {whole} else _direct_{number})"
+        call = f"{entered}({', '.join([*self._passed(branch), key])})"
         outputs = self.spec.signature.outputs
         returned = returned_outputs(self.spec, branch)
         if [*outputs] == returned:
@@ -200,15 +265,21 @@ class _EntryPrinter:
         arguments = [*self._passed(branch), "_key"]
         doc = "Run the call on the instance of this key."
         with self.writer.function(f"_body_{number}", arguments, "object", doc):
-            self.writer.line("_op = _find_instance(_key)")
-            named = self._named_inputs()
-            written = {"out": "out"} if branch.has_out else {}
-            tensors = {**named, **written}
-            others = {**written, **{p.name: self.names[p.name] for p in self.execution}}
-            run = (
-                f"_op._run_call({_tuple(self.inputs)}, {_display(tensors)}, _op.forward, "
-                f"{_display(others)})"
-            )
+            self.writer.line("_op = _instances.get(_key, _gone)() or _find_instance(_key)")
+            kind = kind_items(self.spec, branch.has_out)
+            if kind:
+                self.writer.items("_kind = (", kind, ")")
+            others = {"out": "out"} if branch.has_out else {}
+            others |= {p.name: self.names[p.name] for p in self.execution}
+            enter = "_run_alone" if moves_tensors(self.spec) else "_run_call"
+            passed = [
+                _tuple(self.inputs),
+                "_op.forward",
+                _display(others) if others else "_nothing",
+                "_kind" if kind else "None",
+                f"_fits_{number}",
+            ]
+            run = f"_op.{enter}({', '.join(passed)})"
             touched = [*branch.writes, *(["out"] if branch.has_out else [])]
             outputs = list(self.spec.signature.outputs)
             returned = returned_outputs(self.spec, branch)
@@ -240,25 +311,20 @@ def returned_outputs(spec: OpSpec, branch: EffectBranch) -> list[str]:
     ]
 
 
-def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
-    """The caller's tensor that the output is on this branch, or None."""
-    if output.name not in branch.emits:
-        return None
-    if output.buffered and branch.has_out:
-        return "out"
-    return output.alias if output.alias in branch.writes else None
-
-
-def held_names(spec: OpSpec) -> tuple[str, ...]:
-    """The construction-time tensors."""
-    params = spec.signature.params.values()
-    return tuple(param.name for param in params if isinstance(param, TensorInput))
+def has_formula(spec: OpSpec, branch: EffectBranch) -> bool:
+    """Whether the branch's operator has a gradient formula; one that writes has none."""
+    return spec.backward is not None and not branch.writes and not branch.has_out
 
 
 def branch_text(branch: EffectBranch) -> str:
     """The branch in words."""
     writes = f"that writes {', '.join(branch.writes)}" if branch.writes else "that writes no input"
     return f"{writes}, {'with' if branch.has_out else 'without'} out"
+
+
+def _targets(names: Sequence[str]) -> str:
+    """Names as what a tuple is unpacked to."""
+    return f"{names[0]}," if len(names) == 1 else ", ".join(names)
 
 
 def _tuple(items: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from tileops._core.codegen.analysis import may_fail
 from tileops._core.codegen.context import Context
 from tileops._core.codegen.names import spell
-from tileops._core.codegen.warm import write_result_test
 from tileops._core.codegen.writer import identifier
 from tileops._core.lang.nodes import Expr
 from tileops._core.lang.reads import reads
@@ -70,7 +69,6 @@ def write_result_check(context: Context) -> None:
         if not outputs:
             writer.line(f"{context.helper('check_nothing')}(faults, result)")
             return
-        write_result_test(context)
         values = [spell("value", name) for name in outputs]
         target = f"({values[0]},)" if len(values) == 1 else ", ".join(values)
         writer.line(f"{target} = {context.helper('returned')}(faults, record, result)")

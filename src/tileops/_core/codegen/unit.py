@@ -13,14 +13,12 @@ from tileops._core.codegen.construction import write_construction
 from tileops._core.codegen.context import Context, Phase
 from tileops._core.codegen.loading import compile_source
 from tileops._core.codegen.outcome import write_effects, write_result_check, write_roofline
-from tileops._core.codegen.warm import write_call_kind
 from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import Plan
 
 _NAMES = "tileops._core.runtime.names"
 _WRITERS: tuple[tuple[Phase, Callable[[Context], None]], ...] = (
     ("construction", write_construction),
-    ("call", write_call_kind),
     ("call", write_call),
     ("call", write_effects),
     ("call", write_result_check),

@@ -2,7 +2,8 @@
 
 A call spec is a value. Two are equal when their own fields, their device and the device facts that
 were *stated* are equal; a fact that is read later from the device changes neither equality nor
-hash. Nothing here selects anything.
+hash. A call that was seen before needs nothing of its call spec but the key, so that most classes
+keep a field in the key only, until it is asked for by name. Nothing here selects anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from tileops._core.devices import normal_form
+from tileops._core.devices import KNOWN_FORMS, normal_form
 from tileops._core.dispatch.facts import DeviceFacts, device_facts
 from tileops._core.dispatch.lean import is_plain, lean_methods
 
@@ -59,7 +60,8 @@ class CallSpec:
     smem_budget: int = field(default=_UNSTATED, kw_only=True, compare=False, repr=False)
     _stated: tuple[tuple[str, Any], ...] = field(default=(), init=False, repr=False)
     _own_fields: ClassVar[tuple[Field[Any], ...]]
-    _is_lean: ClassVar[bool]
+    _places: ClassVar[dict[str, int]] = {}
+    """Where the key of a lean class holds its fields."""
     # What stands for the value in tables; equal where the values are.
     table_key: ClassVar[Any]
 
@@ -72,19 +74,21 @@ class CallSpec:
         values = self.__dict__
         if values["device"] is not None:
             values["device"] = normal_form(values["device"])
-        values["_key"] = _key_of(type(self), values)
-        _state(values, tuple(values.pop(name) for name in FACTS))
+        facts = {name: values.pop(name) for name in FACTS}
         _specialise(type(self))
-        if type(self)._is_lean:
-            values["table_key"] = values["_key"]
+        _state(self, {name: value for name, value in facts.items() if value is not _UNSTATED})
 
     def __getattr__(self, name: str) -> Any:
-        """Read an unstated fact, and keep it on this call spec."""
+        """Read a field from the key, or an unstated fact, and keep it on this call spec."""
         if name == "table_key":
             return self  # A class with methods of its own may compare by anything.
-        if name not in FACTS:
+        if name in self._places:
+            value = self.table_key[self._places[name]]
+        elif name in FACTS:
+            value = getattr(device_facts(self.device), name)
+        else:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        value = self.__dict__[name] = getattr(device_facts(self.device), name)
+        self.__dict__[name] = value
         return value
 
     @property
@@ -95,48 +99,37 @@ class CallSpec:
     def on_device(self: Self, device: torch.device | str | None) -> Self:
         """The same call on another device; stated facts stay, read ones are left behind."""
         copy = object.__new__(type(self))
-        stated = self.stated_device_facts
-        values = {
-            name: value
-            for name, value in self.__dict__.items()
-            if name not in FACTS or name in stated
-        }
-        values["device"] = None if device is None else normal_form(device)
-        key = _key_of(type(self), values)
-        values["_key"] = (*key, self._stated) if self._stated else key
-        if "table_key" in values:
-            values["table_key"] = values["_key"]
-        copy.__dict__.update(values)
+        kept = (item.name for item in fields(self) if item.name not in FACTS)
+        copy.__dict__.update((name, getattr(self, name)) for name in kept)
+        copy.__dict__["device"] = None if device is None else normal_form(device)
+        _state(copy, dict(self._stated))
         return copy
 
     def describe(self) -> str:
         """The stated fields that differ from their defaults, as `name=value, …`."""
-        own = [item for item in fields(self) if item.repr]
-        shown = [
-            (item.name, self.__dict__[item.name])
-            for item in own
-            if self.__dict__[item.name] != item.default
-        ]
+        own = [(item, getattr(self, item.name)) for item in fields(self) if item.repr]
+        shown = [(item.name, value) for item, value in own if value != item.default]
         return ", ".join(f"{name}={value!r}" for name, value in (*shown, *self._stated))
 
 
-def _key_of(cls: type[CallSpec], values: dict[str, Any]) -> tuple[Any, ...]:
-    """What equality covers beside the stated facts: the class and the compared fields."""
-    compared = (item.name for item in fields(cls) if item.compare and item.name != "_stated")
-    return (cls, *(values[name] for name in compared))
+def _state(call: CallSpec, facts: dict[str, Any]) -> None:
+    """Keep the facts that were stated, the others being left to be read; and make the key.
 
-
-def _state(values: dict[str, Any], facts: tuple[Any, ...]) -> None:
-    """Keep the facts that were stated; the others are left to be read."""
-    stated = tuple(
-        (name, value) for name, value in zip(FACTS, facts, strict=True) if value is not _UNSTATED
-    )
-    if stated:
-        values.update(stated)
-        values["_stated"] = stated
-        values["_key"] = (*values["_key"], stated)
-        if "table_key" in values:
-            values["table_key"] = values["_key"]
+    Raises:
+        TypeError: some name is no fact's.
+    """
+    values, cls = call.__dict__, type(call)
+    unknown = [name for name in facts if name not in FACTS]
+    if unknown:
+        raise TypeError(
+            f"{cls.__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}"
+        )
+    if facts:
+        values.update(facts)
+        values["_stated"] = tuple((name, facts[name]) for name in FACTS if name in facts)
+    if cls._places:
+        key = (cls, *(getattr(call, name) for name in cls._places))
+        values["table_key"] = (*key, call._stated) if facts else key
 
 
 def _specialise(cls: type[CallSpec]) -> None:
@@ -146,12 +139,26 @@ def _specialise(cls: type[CallSpec]) -> None:
     base = {item.name for item in fields(CallSpec)}
     own = cls._own_fields = tuple(item for item in fields(cls) if item.name not in base)
     adds_only = cls.__post_init__ is CallSpec.__post_init__ and "__init__" in cls.__dict__
-    cls._is_lean = adds_only and is_plain(own)
-    if cls._is_lean:
-        known = {"_unstated": _UNSTATED, "_normal_form": normal_form, "_state": _state}
-        for method in lean_methods(cls.__name__, own, FACTS, known):
+    cls._places = {}
+    if adds_only and is_plain(own):
+        names = ["device", *(item.name for item in own if item.compare)]
+        cls._places = {name: place for place, name in enumerate(names, 1)}
+        known = {"_known_devices": KNOWN_FORMS, "_normal_form": normal_form, "_state": _state}
+        for method in lean_methods(cls.__name__, own, known):
             method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
             setattr(cls, method.__name__, method)
+        for name in names:
+            _forget_default(cls, name)
+
+
+def _forget_default(cls: type[CallSpec], name: str) -> None:
+    """Remove the class attribute that a field's default is: it would hide `__getattr__`.
+
+    The default itself stays in the field.
+    """
+    for owner in cls.__mro__:
+        if name in vars(owner):
+            delattr(owner, name)
 
 
 for _name in FACTS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,10 +23,19 @@ from tileops._core.runtime.tracing import is_traced
 
 if TYPE_CHECKING:
     from tileops._core.boundary.boundary import CallEntry
-    from tileops._core.runtime.record import SignatureCall
+    from tileops._core.runtime.record import CallFacts, SignatureCall
 
 Report = tuple[Any, Any]
 """An op and the record of a call that it completed."""
+
+
+Known = tuple["SignatureCall | None", "CallFacts"]
+"""What is known of a kind of calls: facts, and the record where all such calls have the same."""
+
+MOST_KINDS = 4096
+"""How many kinds of calls an instance remembers; the oldest is dropped first."""
+
+_keeping = threading.Lock()
 
 
 class _Stack(threading.local):
@@ -61,7 +71,8 @@ class Calls(Serving):
                 return self._call_boundary(*args, **kwargs)
             if is_traced():
                 return self._traced_call(args, kwargs)
-            inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
+            entry = self._entry()
+            inputs, writes, execution = entry.bind(self, *args, **kwargs)
         except (TypeError, AssertionError, RuntimeError) as error:
             # The dispatcher refuses real tensors under a fake mode by an assertion, and what was
             # defined again by a RuntimeError.
@@ -74,11 +85,10 @@ class Calls(Serving):
             finally:
                 # The error's traceback leads back here: a name for it would close a cycle.
                 del fault
-        tensors = dict(zip(self._signature.input_names, inputs, strict=True))
-        if writes:
-            tensors.update(writes)
         arguments = _joined(writes, execution)
-        return self._run_call(inputs, tensors, self._forward_by_name, arguments)
+        kind = None if entry.kind is None else entry.kind(self, inputs, arguments)
+        enter = self._run_alone if self._signature.moves_tensors else self._run_call
+        return enter(inputs, self._forward_by_name, arguments, kind, entry.fits)
 
     def _entry(self) -> CallEntry:
         """The entry of the class; a class without a spec has none."""
@@ -125,90 +135,114 @@ class Calls(Serving):
         inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
         return self._serve_traced(builder, inputs, _joined(writes, execution))
 
+    def _run_alone(self, *call: Any) -> Any:
+        """`_run_call` where the check may convert tensors that the instance holds.
+
+        The body reads what the check wrote to the attributes of this instance, so no other call
+        may convert them before this one is complete.
+        """
+        with self._bind_lock:
+            return self._run_call(*call)
+
     def _run_call(
         self,
         inputs: tuple[Any, ...],
-        tensors: dict[str, Any],
         body: Callable[..., Any],
         arguments: dict[str, Any],
+        kind: tuple[Any, ...] | None,
+        fits: Callable[..., bool] | None,
     ) -> Any:
         """Run one call through its seven steps.
 
         Args:
             inputs: in the spec's order, None for one that is absent.
-            tensors: the same by name, and `out` where the caller passed it.
             body: runs the in-tree implementation.
             arguments: what `forward` takes beside the inputs; not changed.
+            kind: equal for calls of which the check finds the same; None where it cannot be told.
+            fits: whether a result is plainly as promised; None where that takes the full check.
         """
-        if self._signature.moves_tensors:
-            # The body reads what the check wrote to the attributes of this instance, so no other
-            # call may convert them before this one is complete.
-            with self._bind_lock:
-                return self._run_steps(inputs, tensors, body, arguments)
-        return self._run_steps(inputs, tensors, body, arguments)
-
-    def _run_steps(
-        self,
-        inputs: tuple[Any, ...],
-        tensors: dict[str, Any],
-        body: Callable[..., Any],
-        arguments: dict[str, Any],
-    ) -> Any:
-        """The steps of `_run_call`."""
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []
         try:
             frames.append((self, reports))
-            record = self._signature.check(self, tensors)
-            if writes_nothing(record):
-                result = empty_result(record, self._spec, tensors)
-                self._complete(record, tensors, reports, result, None)
-                return result
-            with self._bind_lock:
-                # A call that selects keeps the lock until it is complete or undone, so that no
-                # other call runs on a binding that may still be taken back.
-                if self._target_builder is _UNRESOLVED and self._select_target(record.device):
-                    return self._run_selecting(record, tensors, reports, inputs, body, arguments)
-                builder, kernels = self._target_builder, self._target_kernels
-            if builder is None:
-                result = body(*inputs, **arguments)
-            else:
-                result = self._produce(builder, kernels, record, tensors, inputs, body, arguments)
-            if result.__class__ is list:
-                result = tuple(result)
-            self._complete(record, tensors, reports, result, builder)
+            try:
+                record, facts = self._known_calls[kind]
+            except (KeyError, TypeError):
+                record, facts = self._check_new(kind, inputs, arguments)
+            if record is None:
+                record = self._signature.record_of(self, facts, self._named(inputs, arguments))
+                if writes_nothing(record):
+                    result = empty_result(record, self._spec, self._named(inputs, arguments))
+                    return self._concluded(record, reports, inputs, arguments, result, None)
+            settled = self._settled
+            if settled is None:
+                return self._run_unsettled(record, reports, inputs, body, arguments)
+            builder, kernels = settled
+            if builder is not None:  # What a target returns is judged in full.
+                result = self._produce(builder, kernels, record, inputs, body, arguments)
+                return self._concluded(record, reports, inputs, arguments, result, builder)
+            result = body(*inputs, **arguments) if arguments else body(*inputs)
+            if fits is None or not fits(self, facts.promised, result, inputs, arguments):
+                return self._concluded(record, reports, inputs, arguments, result, builder)
+            self._record(record, reports, frames)
             return result
-        finally:
+        except BaseException:
             del frames[depth:]
+            raise
 
-    def _run_selecting(
+    def _check_new(
+        self, kind: tuple[Any, ...] | None, inputs: tuple[Any, ...], arguments: dict[str, Any]
+    ) -> Known:
+        """Run the check, and keep what it found for calls of this kind."""
+        record = self._signature.check(self, self._named(inputs, arguments))
+        facts = record.facts
+        varies = self._signature.metadata_names or self._has_stages or facts.writes_nothing
+        found = (None if varies else record), facts
+        if kind is not None and not is_traced():
+            _keep(self._known_calls, kind, found)
+        return found
+
+    def _named(self, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
+        """The inputs by name, and `out` where the caller passed it."""
+        tensors = dict(zip(self._signature.input_names, inputs, strict=True))
+        if "out" in arguments:
+            tensors["out"] = arguments["out"]
+        return tensors
+
+    def _run_unsettled(
         self,
         record: SignatureCall,
-        tensors: dict[str, Any],
         reports: list[Report],
         inputs: tuple[Any, ...],
         body: Callable[..., Any],
         arguments: dict[str, Any],
     ) -> Any:
-        """Run the call that selected the target; a failure takes the selection back."""
-        try:
+        """Run a call while no completed one has settled who serves the instance.
+
+        A call that selects keeps the lock until it is complete or undone, so that no other call
+        runs on a binding that may still be taken back; a failure takes the selection back.
+        """
+        with self._bind_lock:
+            selects = self._target_builder is _UNRESOLVED and self._select_target(record.device)
             builder, kernels = self._target_builder, self._target_kernels
-            result = self._produce(builder, kernels, record, tensors, inputs, body, arguments)
-            if result.__class__ is list:
-                result = tuple(result)
-            self._complete(record, tensors, reports, result, builder)
-        except Exception:
-            self._reset_binding()
-            raise
-        return result
+            if selects:
+                try:
+                    result = self._produce(builder, kernels, record, inputs, body, arguments)
+                    result = self._concluded(record, reports, inputs, arguments, result, builder)
+                except Exception:
+                    self._reset_binding()
+                    raise
+                self._settled = builder, kernels
+                return result
+        result = self._produce(builder, kernels, record, inputs, body, arguments)
+        return self._concluded(record, reports, inputs, arguments, result, builder)
 
     def _produce(
         self,
         builder: Any,
         kernels: dict[TargetKey, TargetKernel],
         record: SignatureCall,
-        tensors: dict[str, Any],
         inputs: tuple[Any, ...],
         body: Callable[..., Any],
         arguments: dict[str, Any],
@@ -216,27 +250,34 @@ class Calls(Serving):
         """The result by the target's kernel, or by the body where no target serves the call."""
         if builder is None or builder is _UNRESOLVED or _is_meta(record):
             return body(*inputs, **arguments)
+        tensors = self._named(inputs, arguments)
         return self._call_target(builder, kernels, record, tensors, inputs, arguments)
 
-    def _complete(
+    def _concluded(
         self,
         record: SignatureCall,
-        tensors: dict[str, Any],
         reports: list[Report],
+        inputs: tuple[Any, ...],
+        arguments: dict[str, Any],
         result: Any,
         builder: Any,
-    ) -> None:
-        """Check the result, file what sub-ops reported, and record the call."""
+    ) -> Any:
+        """Check the result in full and record the call; the result as the caller gets it."""
+        if result.__class__ is list:
+            result = tuple(result)
         in_tree = builder is None or builder is _UNRESOLVED or _is_meta(record)
         target = None if in_tree else self._serving_target
+        tensors = self._named(inputs, arguments)
         self._signature.check_result(self, record, result, tensors, target)
-        self._record(record, reports)
+        self._record(record, reports, _stack.frames)
+        return result
 
-    def _record(self, record: SignatureCall, reports: list[Report]) -> None:
-        """Finish the record, leave the stack, keep the record and report it to the call above."""
-        if reports or self.delegate_types:
+    def _record(
+        self, record: SignatureCall, reports: list[Report], frames: list[tuple[Any, list[Report]]]
+    ) -> None:
+        """File what sub-ops reported, leave the stack, keep the record and report it above."""
+        if reports or self._has_stages:
             record.file_stages(self._filed(reports))
-        frames = _stack.frames
         frames.pop()
         # As by assignment, without asking whether this is a parameter.
         self.__dict__["_last_call"] = record
@@ -263,10 +304,19 @@ class Calls(Serving):
         try:
             frames.append((self, reports))
             record = self._signature.check(self, tensors)
-            self._record(record, reports)
+            self._record(record, reports, frames)
             return record
-        finally:
+        except BaseException:
             del frames[depth:]
+            raise
+
+
+def _keep(known: dict[Any, Known], kind: tuple[Any, ...], found: Known) -> None:
+    """Keep what was found for a kind, unless a symbolic size makes it no key."""
+    with _keeping, suppress(TypeError):
+        if kind not in known and len(known) >= MOST_KINDS:
+            del known[next(iter(known))]
+        known[kind] = found
 
 
 _NOTHING: dict[str, Any] = {}

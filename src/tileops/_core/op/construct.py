@@ -82,6 +82,7 @@ class Construction(OpState):
         self._effect_branches = {}
         self._placed_tensors = {}
         self._known_calls = {}
+        self._has_stages = bool(self.delegate_types)
         self._bind_lock = threading.RLock()
         self._build_lock = threading.RLock()
 

@@ -106,7 +106,7 @@ def _install_entry(cls: type[Op], spec: OpSpec, plan: _SignaturePlan) -> None:
     parameters = call_parameters(cls, spec, bounded=spec.has_boundary)
     cls._call_parameters = parameters
     if not spec.has_boundary:
-        cls._call_entry = make_entry(spec, parameters)
+        cls._call_entry = make_entry(spec, parameters, plan.effects)
         return
     boundary = make_boundary(spec, parameters, plan.effects)
     cls._call_entry = boundary

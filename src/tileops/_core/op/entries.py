@@ -47,12 +47,10 @@ class Entries(Calls):
             DispatchError: no implementation serves the call, or several do.
             TypeError: the call spec, or what the implementation returns, has the wrong form.
         """
-        if getattr(call, "device", self) is None:
-            call = _on_current_device(call)
         try:
             return self._entries_by_call[interface, call.table_key]
         except (AttributeError, KeyError, TypeError):
-            return self._make_entry(interface, call)
+            return self._missing_entry(interface, call)
 
     def key_for(self, interface: str, call: CallSpec) -> str:
         """The key of the implementation that would serve a call; builds nothing.
@@ -72,6 +70,15 @@ class Entries(Calls):
         if call.device is None and not call.stated_device_facts:
             call = _on_current_device(call)
         return self._key_of(self._choice(interface, call))
+
+    def _missing_entry(self, interface: str, call: CallSpec) -> Any:
+        """The entry for a call spec that is not in the table; one without a device never is."""
+        if getattr(call, "device", self) is None:
+            call = _on_current_device(call)
+            entry = self._entries_by_call.get((interface, call.table_key))
+            if entry is not None:
+                return entry
+        return self._make_entry(interface, call)
 
     def _make_entry(self, interface: str, call: CallSpec) -> Any:
         """Select and build for a call spec that is not in the table."""

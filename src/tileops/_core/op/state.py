@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tileops._core.runtime.construction import Constructed
     from tileops._core.runtime.placement import Copies
     from tileops._core.runtime.plan import _SignaturePlan
-    from tileops._core.runtime.record import CallFacts, SignatureCall
+    from tileops._core.op.calls import Known
+    from tileops._core.runtime.record import SignatureCall
     from tileops._core.spec.model import OpSpec
 
 
@@ -88,6 +89,8 @@ class OpState(ABC):
     _instance_key: str | None = None
     _bind_lock: threading.RLock
     _build_lock: threading.RLock
+    _has_stages: bool
+    """Whether the class declares stages."""
 
     # Binding group.
     _target_builder: Callable[..., TargetKernel] | None = _UNRESOLVED
@@ -95,6 +98,8 @@ class OpState(ABC):
     _entries_by_call: dict[tuple[str, Hashable], Any]
     _built_entries: dict[str, dict[EntryKey, Any]]
     _target_kernels: dict[TargetKey, TargetKernel]
+    _settled: tuple[Callable[..., TargetKernel] | None, dict[TargetKey, TargetKernel]] | None = None
+    """Builder and its kernels, once the call that selected them is complete."""
 
     # Running group; the construction-time tensors belong to it too.
     composition_only: bool = False
@@ -103,7 +108,7 @@ class OpState(ABC):
     _delegates: dict[str, dict[Hashable, Op]]
     _delegate_stages: dict[int, str]
     _effect_branches: dict[tuple[bool, ...], Any]
-    _known_calls: dict[tuple[Any, ...], CallFacts]
+    _known_calls: dict[Any, Known]
     _backward_op: Op | None = None
     _last_call: SignatureCall | None = None
     _tune_requested: bool = False
@@ -160,3 +165,4 @@ class OpState(ABC):
         self._entries_by_call = {}
         self._built_entries = {}
         self._target_kernels = {}
+        self._settled = None

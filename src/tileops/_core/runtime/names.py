@@ -29,8 +29,6 @@ from tileops._core.runtime.results import (
     check_new,
     check_nothing,
     check_output,
-    is_as_promised,
-    own_storages,
     returned,
 )
 from tileops._core.runtime.symbolic import (
@@ -74,8 +72,6 @@ __all__ = [
     "check_nothing",
     "check_new",
     "check_output",
-    "is_as_promised",
-    "own_storages",
     "coalesce_dtype",
     "contains",
     "conv_out",

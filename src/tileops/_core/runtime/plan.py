@@ -18,19 +18,14 @@ from tileops._core.runtime.construction import Constructed
 from tileops._core.runtime.extents import demand_holdable, demand_makeable
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.given import shaped_inputs
-from tileops._core.runtime.record import Branches, SignatureCall
-from tileops._core.runtime.tensors import Shaped, is_ordinary, share_storage
-from tileops._core.runtime.tracing import is_traced
+from tileops._core.runtime.record import Branches, CallFacts, SignatureCall
+from tileops._core.runtime.tensors import Shaped, is_ordinary
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
 from tileops._core.spec.model import OpSpec, TensorInput
 from tileops._core.spec.objects import function_of
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureError
-
-MOST_KINDS = 4096
-"""How many kinds of calls an instance remembers; the oldest is dropped first."""
-
 
 class _Functions(NamedTuple):
     """The generated functions of a plan, and their text."""
@@ -40,7 +35,6 @@ class _Functions(NamedTuple):
     check: Callable[..., Any]
     check_result: Callable[..., None]
     effect_branch: Callable[..., EffectBranch]
-    call_kind: Callable[..., tuple[Any, ...]] | None
     roofline: Callable[..., tuple[int, int]] | None
 
 
@@ -66,7 +60,7 @@ class _SignaturePlan:
         self.parameter_names = tuple(signature.params)
         self.has_buffer = any(output.buffered for output in signature.outputs.values())
         declared = {**signature.inputs, **signature.params}
-        self._metadata_names = tuple(
+        self.metadata_names = tuple(
             name
             for name, tensor in declared.items()
             if isinstance(tensor, TensorInput) and tensor.values is not None
@@ -96,7 +90,6 @@ class _SignaturePlan:
                     unit["check"],
                     unit["check_result"],
                     unit["effect_branch"],
-                    unit.get("call_kind"),
                     unit.get("roofline"),
                 )
             return self._functions
@@ -129,41 +122,6 @@ class _SignaturePlan:
             SignatureError: the call is rejected.
         """
         functions = self._functions or self._generated()
-        kind_of = functions.call_kind
-        if kind_of is None:
-            return self._run_check(op, tensors)
-        try:
-            facts = op._known_calls[kind_of(op, tensors)]
-        except (KeyError, TypeError, AttributeError):
-            # New, symbolic, or no tensors at all: the check itself decides.
-            return self._check_new(kind_of, op, tensors)
-        if self.has_buffer and _shares_storage(tensors):
-            return self._check_new(kind_of, op, tensors)
-        if not self._metadata_names:
-            return SignatureCall(facts)
-        return SignatureCall(facts, self._metadata_of(op, tensors))
-
-    def _check_new(
-        self, kind_of: Callable[..., tuple[Any, ...]], op: Any, tensors: Mapping[str, Any]
-    ) -> SignatureCall:
-        """Run the check, and keep what it found for calls of this kind."""
-        record = self._run_check(op, tensors)
-        if is_traced():
-            return record
-        # The kind is taken after the check, which may have placed construction-time tensors.
-        kind, known = kind_of(op, tensors), op._known_calls
-        try:
-            with self._lock:
-                if len(known) >= MOST_KINDS:
-                    del known[next(iter(known))]
-                known[kind] = record.facts
-        except TypeError:
-            pass  # symbolic sizes are no keys
-        return record
-
-    def _run_check(self, op: Any, tensors: Mapping[str, Any]) -> SignatureCall:
-        """Run the check, on tensors that torch can hold and for outputs that it can make."""
-        functions = self._functions or self._generated()
         demand_holdable(self._call, _shapes(tensors, self.input_names))
         record: SignatureCall = functions.check(self._call, self._branches, op, tensors)
         described = record.facts.tensors
@@ -171,12 +129,21 @@ class _SignaturePlan:
         demand_makeable(self._call, made)
         return record
 
-    def _metadata_of(self, op: Any, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The tensors whose contents a roofline may ask for, those of the instance included."""
-        return {
+    def record_of(
+        self, op: Any, facts: CallFacts, tensors: Mapping[str, Any]
+    ) -> SignatureCall:
+        """The record of a call of a kind that was checked before.
+
+        Args:
+            op: the instance.
+            facts: what was found for the kind.
+            tensors: as `check` takes them.
+        """
+        metadata = {
             name: tensors[name] if name in tensors else getattr(op, name)
-            for name in self._metadata_names
+            for name in self.metadata_names
         }
+        return SignatureCall(facts, metadata)
 
     def check_result(
         self,
@@ -273,16 +240,6 @@ def _shapes(tensors: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def _has_shape(tensor: Any) -> bool:
     return isinstance(tensor, Shaped) or is_ordinary(tensor)
-
-
-def _shares_storage(tensors: Mapping[str, Any]) -> bool:
-    """Whether a passed buffer uses the storage of another argument."""
-    buffer = tensors.get("out")
-    return buffer is not None and any(
-        share_storage(buffer, tensor)
-        for name, tensor in tensors.items()
-        if tensor is not None and name != "out"
-    )
 
 
 _plans: dict[str, tuple[OpSpec, _SignaturePlan]] = {}

@@ -44,12 +44,14 @@ class BranchFacts:
         effect: the inputs written, whether `out` is passed, the outputs emitted.
         traffic: reads and writes of every declared tensor.
         allocated: the outputs for which the op makes a new tensor.
+        outputs: the declared outputs, in order.
     """
 
     key: tuple[Value, ...]
     effect: EffectBranch
     traffic: tuple[Traffic, ...]
     allocated: frozenset[str]
+    outputs: tuple[str, ...]
 
 
 class Branches(dict[tuple[Value, ...], BranchFacts]):
@@ -72,7 +74,8 @@ class Branches(dict[tuple[Value, ...], BranchFacts]):
         present = {name: bool(self._facts.present(name, point)) for name in _tensors(plan)}
         traffic = tuple(_traffic(plan, effect, own, present))
         allocated = frozenset(effect.emits) - own
-        return self.setdefault(key, BranchFacts(key, effect, traffic, allocated))
+        outputs = tuple(plan.spec.signature.outputs)
+        return self.setdefault(key, BranchFacts(key, effect, traffic, allocated, outputs))
 
 
 def _tensors(plan: Plan) -> Iterator[str]:
@@ -123,6 +126,14 @@ class CallFacts:
         """Whether such a call writes some tensor and every tensor it writes has no elements."""
         sizes = [self.tensors[name][0] for name, _, writes in self.branch.traffic if writes]
         return bool(sizes) and all(0 in shape for shape in sizes)
+
+    @cached_property
+    def promised(self) -> tuple[Any, ...]:
+        """Shape, dtype and device of each declared output, None for one that is absent."""
+        return tuple(
+            (found[0], getattr(torch, found[1]), self.device) if found else None
+            for found in map(self.tensors.get, self.branch.outputs)
+        )
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, strided
 
 from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.record import SignatureCall
@@ -40,36 +39,6 @@ def returned(faults: Faults, record: SignatureCall, result: Any) -> tuple[Any, .
         elif value is not None:
             raise faults.unwanted(name, f"the output is absent, got {_kind(value)}")
     return values
-
-
-def is_as_promised(record: SignatureCall, name: str, value: Any) -> bool:
-    """Whether a new output has the promised form; where not, the other checks say why."""
-    facts = record.facts
-    shape, dtype = facts.tensors[name]
-    return (
-        type(value) is Tensor
-        and value.layout is strided
-        and not value.is_nested
-        and value.shape == shape
-        and value.dtype is DTYPES[dtype]
-        and value.device == facts.device
-        and value.is_contiguous()
-        and not value.requires_grad
-    )
-
-
-def own_storages(values: Sequence[torch.Tensor], others: Iterable[torch.Tensor | None]) -> bool:
-    """Whether each value plainly has storage of its own; false where it takes a closer look."""
-    try:
-        taken = [t.untyped_storage().data_ptr() for t in others if t is not None]
-    except (RuntimeError, NotImplementedError):
-        return False
-    for value in values:
-        storage = value.untyped_storage().data_ptr()
-        if not storage or storage in taken:
-            return False
-        taken.append(storage)
-    return True
 
 
 def check_identity(faults: Faults, name: str, value: torch.Tensor, passed: torch.Tensor) -> None:

@@ -99,6 +99,16 @@ def share_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
     return first != 0 and first == _storage(b)
 
 
+def shares_storage(buffer: torch.Tensor, others: Iterable[torch.Tensor | None]) -> bool:
+    """Whether a tensor shares its storage with one of others that are there."""
+    try:
+        place = buffer.untyped_storage().data_ptr()
+        near = [t for t in others if t is not None and t.untyped_storage().data_ptr() == place]
+    except (RuntimeError, NotImplementedError):
+        near = [tensor for tensor in others if tensor is not None]
+    return any(share_storage(buffer, tensor) for tensor in near)
+
+
 def _storage(tensor: torch.Tensor) -> int:
     """The address of a tensor's storage; 0 for an empty, meta or fake tensor, or a wrapper."""
     is_fake = isinstance(tensor, torch._subclasses.FakeTensor)

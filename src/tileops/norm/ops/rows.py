@@ -75,8 +75,9 @@ class RMSNormFwdOp(Op):
         n = prod(self.normalized_shape)
         eps = FLOAT32_EPSILON if self.eps is None else self.eps
         call = RMSNormCall(n, eps, weight is not None, x.dtype, device=x.device)
-        kernel = self.kernel_for("rms_norm", call)
-        return in_shape_of(kernel(as_rows(x, n), as_vector(weight)), x)
+        rows = as_rows(x, n)
+        result = self.kernel_for("rms_norm", call)(rows, as_vector(weight))
+        return result if rows is x else in_shape_of(result, x)
 
 
 class FusedAddRMSNormFwdOp(Op):

@@ -1,0 +1,173 @@
+"""What makes a warm call cheap: the kind of a call, and a test of its result that goes first.
+
+Calls of one kind get one verdict from the signature's check, so that its outcome is looked up. The
+test of a result accepts what is plainly right; whatever it does not accept is judged, and worded,
+by the check that follows. Both are printed for one effect branch, where it is known which tensors
+are written and which outputs the op makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileops._core.codegen.writer import SourceWriter, identifier
+from tileops._core.signature.plan import EffectBranch
+from tileops._core.spec.model import OpSpec, TensorInput, TensorOutput
+
+
+def held_names(spec: OpSpec) -> tuple[str, ...]:
+    """The construction-time tensors."""
+    params = spec.signature.params.values()
+    return tuple(identifier(param.name) for param in params if isinstance(param, TensorInput))
+
+
+def moves_tensors(spec: OpSpec) -> bool:
+    """Whether a call may move or convert a tensor that the instance holds."""
+    params = spec.signature.params.values()
+    return any(isinstance(param, TensorInput) and not param.on_cpu for param in params)
+
+
+def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
+    """The caller's tensor that the output is on this branch, or None."""
+    if output.name not in branch.emits:
+        return None
+    if output.buffered and branch.has_out:
+        return "out"
+    return output.alias if output.alias in branch.writes else None
+
+
+def kind_items(spec: OpSpec, has_out: bool) -> list[str]:
+    """What decides the outcome of a check beside the instance, as expressions.
+
+    None of them where no input that is always passed settles the call device: the current device
+    of the accelerator may decide then, which no tensor shows.
+    """
+    signature = spec.signature
+    inputs = tuple(signature.inputs.values())
+    if not any(tensor.optional is False and not tensor.on_cpu for tensor in inputs):
+        return []
+    items = [item for tensor in inputs for item in _seen(tensor, identifier(tensor.name))]
+    held = [f"_op.{name}" for name in held_names(spec)]
+    for param, name in zip(held_names(spec), held, strict=True):
+        # By identity too: a tensor that was bound anew is to be placed anew.
+        items += [f"_id({name})", *_seen(signature.params[param], name)]  # type: ignore[arg-type]
+    if has_out:
+        others = ", ".join([*map(identifier, signature.inputs), *held])
+        items += ["out.shape", "out.dtype", "out.device", "out.stride()"]
+        items.append(f"_shares_storage(out, ({others},))")
+    return items
+
+
+def _seen(tensor: TensorInput, name: str) -> Iterator[str]:
+    """What is seen of a tensor; its layout where the layout is checked."""
+    seen = [f"{name}.{aspect}" for aspect in ("shape", "dtype", "device")]
+    seen += [f"{name}.is_contiguous()"] if tensor.contiguous else []
+    seen += [f"{name}.stride()"] if tensor.mutated is not False else []
+    if tensor.optional is False:
+        yield from seen
+    else:
+        yield f"({', '.join(seen)}) if {name} is not None else None"
+
+
+class ResultTest:
+    """Prints the function that tells whether a result is plainly as promised.
+
+    Args:
+        writer: receives the function.
+        spec: the spec of the op.
+        branch: the effect branch of the call.
+    """
+
+    def __init__(self, writer: SourceWriter, spec: OpSpec, branch: EffectBranch) -> None:
+        self._writer = writer
+        self._spec = spec
+        self._branch = branch
+        self._outputs = tuple(spec.signature.outputs.values())
+        single = len(self._outputs) == 1
+        self._values = ["_result"] if single else [f"_value_{o.name}" for o in self._outputs]
+
+    def print(self, function: str) -> None:
+        """Print the function under this name."""
+        writer = self._writer
+        arguments = ["_op", "_promised", "_result", "_inputs", "_arguments"]
+        doc = "Whether a result is plainly as promised; the check judges whatever is not."
+        with writer.function(function, arguments, "bool", doc):
+            if not self._outputs:
+                writer.line("return _result is None")
+                return
+            self._print_unpacking()
+            with writer.block("try"):
+                tests = [t for place in range(len(self._outputs)) for t in self._tests(place)]
+                for test in tests:
+                    with writer.block(f"if {test}"):
+                        writer.line("return False")
+                self._print_storages()
+            with writer.block("except _RuntimeError"):
+                # A sparse or nested tensor lacks a storage or a shape.
+                writer.line("return False")
+
+    def _print_unpacking(self) -> None:
+        writer, count = self._writer, len(self._outputs)
+        if count > 1:
+            with writer.block(f"if _type(_result) is not _tuple or _len(_result) != {count}"):
+                writer.line("return False")
+            writer.line(f"{', '.join(self._values)} = _result")
+        inputs = [identifier(name) for name in self._spec.signature.inputs]
+        if inputs:
+            writer.line(f"{', '.join(inputs)}{',' if len(inputs) == 1 else ''} = _inputs")
+        if self._branch.has_out:
+            writer.line("out = _arguments['out']")
+
+    def _tests(self, place: int) -> Iterator[str]:
+        """What is wrong with an output that should be absent, the caller's own, or new."""
+        output, value = self._outputs[place], self._values[place]
+        if output.name not in self._branch.emits:
+            yield f"{value} is not None"
+            return
+        own = own_tensor(output, self._branch)
+        yield f"_type({value}) is not _Tensor" if own is None else f"{value} is not {own}"
+        yield f"({value}.shape, {value}.dtype, {value}.device) != _promised[{place}]"
+        if own is None:
+            yield f"not {value}.is_contiguous() or {value}.requires_grad"
+        elif output.contiguous:
+            yield f"not {value}.is_contiguous()"
+
+    def _print_storages(self) -> None:
+        """Each new output has storage of its own; the address 0 takes a closer look."""
+        *others, last = self._new() or (None,)
+        if last is None:
+            self._writer.line("return True")
+            return
+        self._writer.items("_taken = [", ["0", *self._passed_storages()], "]")
+        for value in others:
+            with self._writer.block(f"if (_place := {_storage(value)}) in _taken"):
+                self._writer.line("return False")
+            self._writer.line("_taken.append(_place)")
+        self._writer.line(f"return {_storage(last)} not in _taken")
+
+    def _new(self) -> tuple[str, ...]:
+        """What holds the outputs that the op made."""
+        return tuple(
+            value
+            for output, value in zip(self._outputs, self._values, strict=True)
+            if output.name in self._branch.emits and own_tensor(output, self._branch) is None
+        )
+
+    def _passed_storages(self) -> Iterator[str]:
+        """Where the tensors of the call and of the instance are stored."""
+        signature = self._spec.signature
+        for tensor in signature.inputs.values():
+            name = identifier(tensor.name)
+            yield _storage(name) if tensor.optional is False else _storage_if_there(name)
+        for name in held_names(self._spec):
+            yield _storage_if_there(f"_op.{name}")
+        if self._branch.has_out:
+            yield _storage("out")
+
+
+def _storage(name: str) -> str:
+    return f"{name}.untyped_storage().data_ptr()"
+
+
+def _storage_if_there(name: str) -> str:
+    return f"0 if {name} is None else {_storage(name)}"

@@ -262,10 +262,10 @@ def test_constructions_leave_no_growth():
     cls = add_op()
     cls()
     gc.collect()
-    before = len(instances._table)
+    before = len(instances.table)
     objects = len(gc.get_objects())
     for _ in range(100_000):
         cls(2.0)
-    assert len(instances._table) == before
+    assert len(instances.table) == before
     gc.collect()
     assert len(gc.get_objects()) - objects < 200

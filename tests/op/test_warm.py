@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from toys import add_op, body_op, pair, tensor
 
-from tileops import SignatureError
+from tileops import SignatureError, backend
 from tileops._core.op import calls
+from tileops.norm import RMSNormFwdOp
 
 
 @pytest.fixture
@@ -76,6 +78,12 @@ def full():
 
 def ones(*shape, **kwargs):
     return torch.ones(shape, **kwargs)
+
+
+def nested(item):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.nested_tensor([item, item])
 
 
 def test_each_kind_is_checked_once(full, checks):
@@ -245,3 +253,119 @@ def test_kinds_from_many_threads(monkeypatch):
         thread.join(20)
     assert not faults
     assert len(op._known_calls) <= 4
+
+
+def test_warm_calls_take_no_lock():
+    op, results = add_op()(2.0), []
+    x, y = pair()
+    op(x, y)
+    with op._bind_lock, op._build_lock:
+        thread = threading.Thread(target=lambda: results.append(op(x, y)), daemon=True)
+        thread.start()
+        thread.join(5)
+    assert torch.equal(results[0], 2 * x + y)
+
+
+def test_results_of_targets_are_judged_on_every_call():
+    cls, wrongs = add_op(), []
+    backend.register_kernel_builder(
+        op=cls.__name__,
+        target="careless",
+        build_kernel=lambda *specs, **params: lambda x, y: wrongs[0](x) if wrongs else x + y,
+    )
+    op = cls(target="careless")
+    op(*pair())
+    op(*pair())
+    wrongs.append(lambda x: x[:])
+    with pytest.raises(SignatureError, match=r"shares it with x; the kernel of target 'careless'"):
+        op(*pair())
+
+
+@pytest.fixture
+def many():
+    """An op with a new output, one in a buffer, one in a written input and one that is absent."""
+    answers = []
+
+    def forward(self, x, acc, out=None):
+        acc.add_(1)
+        new, buffered = x + 1, x + 2 if out is None else out.copy_(x + 2)
+        right = {"a": new, "b": buffered, "c": acc, "d": None}
+        right |= answers[0](x, acc, out) if answers else {}
+        return tuple(right.values())
+
+    outputs = {
+        "a": tensor(),
+        "b": tensor(buffer="out"),
+        "c": tensor(alias="acc"),
+        "d": tensor(nullable="wanted"),
+    }
+    params = {"wanted": {"type": "bool", "default": False}}
+    op = body_op("Many", {"x": tensor(), "acc": tensor(mutated=True)}, outputs, forward, params)()
+    return op, answers
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda x, acc, out: {"a": x}, "shares it with x"),
+        (lambda x, acc, out: {"a": acc[:]}, "shares it with acc"),
+        (lambda x, acc, out: {"a": (x + 1).to_sparse()}, "layout sparse_coo"),
+        (lambda x, acc, out: {"a": nested(x)}, "nested"),
+        (lambda x, acc, out: {"a": (x + 1).half()}, "float16"),
+        (lambda x, acc, out: {"b": x + 1} if out is not None else {"b": None}, "outputs.b"),
+        (lambda x, acc, out: {"c": acc.clone()}, "outputs.c.alias"),
+        (lambda x, acc, out: {"d": x + 1}, "outputs.d"),
+        (lambda x, acc, out: {"e": x + 1}, "expected 4 results, got 5"),
+    ],
+)
+def test_every_output_is_judged_on_a_known_kind(many, buffered, wrong, text):
+    op, answers = many
+    arguments = [ones(4), ones(4), *([ones(4)] if buffered else [])]
+    for _ in range(2):
+        assert [r is None for r in op(*arguments)] == [False, False, False, True]
+    answers.append(wrong)
+    with pytest.raises(SignatureError, match=text):
+        op(*arguments)
+
+
+def test_new_outputs_that_share_storage_are_judged_on_a_known_kind():
+    wrongs = []
+
+    def forward(self, x):
+        y = x + 1
+        return (y, y[:]) if wrongs else (y, x + 2)
+
+    op = body_op("Twins", {"x": tensor()}, {"y": tensor(), "z": tensor()}, forward)()
+    op(ones(2))
+    op(ones(2))
+    wrongs.append(True)
+    with pytest.raises(SignatureError, match="shares it with y"):
+        op(ones(2))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (ones(2, 2).to_sparse(), "layout sparse_coo"),
+        (nested(ones(2)), "nested"),
+        (None, "required"),
+        (3.0, "expected a tensor"),
+    ],
+)
+def test_arguments_that_no_kernel_takes_are_refused_on_a_known_kind(value, text):
+    op = body_op("Plain", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1)()
+    op(ones(2, 2))
+    op(ones(2, 2))
+    with pytest.raises(SignatureError, match=text):
+        op(value)
+
+
+def test_gradients_are_left_out_where_none_is_wanted():
+    op = RMSNormFwdOp((4,))
+    x, weight = ones(2, 4), ones(4, requires_grad=True)
+    with torch.no_grad():
+        assert not op(x, weight).requires_grad
+        assert not op(x, weight).requires_grad
+    assert op(x, weight).requires_grad
+    assert not op(x, weight.detach()).requires_grad

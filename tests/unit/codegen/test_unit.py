@@ -93,7 +93,7 @@ def test_no_text_of_a_spec_becomes_code(plan_for, literal):
     tree = ast.parse(text)
     assert not any(isinstance(node, ast.Import) for node in ast.walk(tree))
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    expected = "check_construction call_kind check effect_branch check_result roofline"
+    expected = "check_construction check effect_branch check_result roofline"
     assert functions == expected.split()
 
 

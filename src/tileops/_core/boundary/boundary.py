@@ -21,7 +21,8 @@ from tileops._core.boundary.operators import (
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
-from tileops._core.boundary.source import entry_source, held_names, returned_outputs
+from tileops._core.boundary.source import entry_source, returned_outputs
+from tileops._core.boundary.warm import held_names
 from tileops._core.codegen.loading import compile_source
 from tileops._core.runtime.tensors import is_ordinary, is_writable, shares_storage
 from tileops._core.runtime.tracing import is_traced

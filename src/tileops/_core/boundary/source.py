@@ -13,7 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tileops._core.boundary.parameters import CallParameter
-from tileops._core.boundary.warm import ResultTest, held_names, kind_items, moves_tensors, own_tensor
+from tileops._core.boundary.warm import (
+    ResultTest,
+    held_names,
+    kind_items,
+    moves_tensors,
+    own_tensor,
+)
 from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
@@ -120,8 +126,10 @@ class _EntryPrinter:
                 name = self.names[parameter.name]
                 present = "" if parameter.required else f"{name} is not None and "
                 test = "_is_writable" if self._is_written(parameter) else "_is_ordinary"
-                refusal = "_refuse_out(_op, " if parameter.role == "out" else (
-                    f"_refuse_input(_op, {name!r}, "
+                refusal = (
+                    "_refuse_out(_op, "
+                    if parameter.role == "out"
+                    else (f"_refuse_input(_op, {name!r}, ")
                 )
                 with self.writer.block(f"if {present}not {test}({name})"):
                     self.writer.line(f"{refusal}{name})")

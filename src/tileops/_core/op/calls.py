@@ -161,15 +161,16 @@ class Calls(Serving):
             kind: equal for calls of which the check finds the same; None where it cannot be told.
             fits: whether a result is plainly as promised; None where that takes the full check.
         """
+        try:
+            known = self._known_calls[kind]
+        except (KeyError, TypeError):
+            known = None
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []
         try:
             frames.append((self, reports))
-            try:
-                record, facts = self._known_calls[kind]
-            except (KeyError, TypeError):
-                record, facts = self._check_new(kind, inputs, arguments)
+            record, facts = known or self._check_new(kind, inputs, arguments)
             if record is None:
                 record = self._signature.record_of(self, facts, self._named(inputs, arguments))
                 if writes_nothing(record):
@@ -197,7 +198,7 @@ class Calls(Serving):
         """Run the check, and keep what it found for calls of this kind."""
         record = self._signature.check(self, self._named(inputs, arguments))
         facts = record.facts
-        varies = self._signature.metadata_names or self._has_stages or facts.writes_nothing
+        varies = self._signature.metadata_names or self._has_stages or writes_nothing(record)
         found = (None if varies else record), facts
         if kind is not None and not is_traced():
             _keep(self._known_calls, kind, found)
@@ -221,22 +222,33 @@ class Calls(Serving):
         """Run a call while no completed one has settled who serves the instance.
 
         A call that selects keeps the lock until it is complete or undone, so that no other call
-        runs on a binding that may still be taken back; a failure takes the selection back.
+        runs on a binding that may still be taken back.
         """
         with self._bind_lock:
-            selects = self._target_builder is _UNRESOLVED and self._select_target(record.device)
+            if self._target_builder is _UNRESOLVED and self._select_target(record.device):
+                return self._run_selecting(record, reports, inputs, body, arguments)
             builder, kernels = self._target_builder, self._target_kernels
-            if selects:
-                try:
-                    result = self._produce(builder, kernels, record, inputs, body, arguments)
-                    result = self._concluded(record, reports, inputs, arguments, result, builder)
-                except Exception:
-                    self._reset_binding()
-                    raise
-                self._settled = builder, kernels
-                return result
         result = self._produce(builder, kernels, record, inputs, body, arguments)
         return self._concluded(record, reports, inputs, arguments, result, builder)
+
+    def _run_selecting(
+        self,
+        record: SignatureCall,
+        reports: list[Report],
+        inputs: tuple[Any, ...],
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+    ) -> Any:
+        """Run the call that selected the target; a failure takes the selection back."""
+        try:
+            builder, kernels = self._target_builder, self._target_kernels
+            result = self._produce(builder, kernels, record, inputs, body, arguments)
+            result = self._concluded(record, reports, inputs, arguments, result, builder)
+            self._settled = builder, kernels
+        except Exception:
+            self._reset_binding()
+            raise
+        return result
 
     def _produce(
         self,

@@ -24,10 +24,10 @@ from tileops._core.dispatch.table import EMPTY_TABLE
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
+    from tileops._core.op.calls import Known
     from tileops._core.runtime.construction import Constructed
     from tileops._core.runtime.placement import Copies
     from tileops._core.runtime.plan import _SignaturePlan
-    from tileops._core.op.calls import Known
     from tileops._core.runtime.record import SignatureCall
     from tileops._core.spec.model import OpSpec
 

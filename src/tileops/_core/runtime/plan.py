@@ -27,6 +27,7 @@ from tileops._core.spec.objects import function_of
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureError
 
+
 class _Functions(NamedTuple):
     """The generated functions of a plan, and their text."""
 
@@ -129,9 +130,7 @@ class _SignaturePlan:
         demand_makeable(self._call, made)
         return record
 
-    def record_of(
-        self, op: Any, facts: CallFacts, tensors: Mapping[str, Any]
-    ) -> SignatureCall:
+    def record_of(self, op: Any, facts: CallFacts, tensors: Mapping[str, Any]) -> SignatureCall:
         """The record of a call of a kind that was checked before.
 
         Args:

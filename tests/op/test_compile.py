@@ -157,10 +157,10 @@ def test_first_call_tuning_and_records_compile_nothing_again(tmp_path, monkeypat
     x, y = pair()
     for _ in range(2):
         function(x, y)
-    first = op.last_call
+    op._last_call = None
     op.request_tune()
     function(x, y)
-    assert op.last_call is not first
+    assert op.last_call.shape("z") == x.shape
     assert len(graphs.nodes) == 1
     assert op.kernel_config() is not None
 

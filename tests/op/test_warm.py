@@ -8,9 +8,9 @@ import warnings
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from toys import add_op, body_op, pair, tensor
+from toys import add_op, body_op, define, pair, spec, tensor
 
-from tileops import SignatureError, backend
+from tileops import Op, SignatureError, backend
 from tileops._core.op import calls
 from tileops.norm import RMSNormFwdOp
 
@@ -369,3 +369,29 @@ def test_gradients_are_left_out_where_none_is_wanted():
         assert not op(x, weight).requires_grad
     assert op(x, weight).requires_grad
     assert not op(x, weight.detach()).requires_grad
+
+
+def test_held_tensor_is_converted_whenever_it_is_bound():
+    def init(self, scale, wide=None, *, target=None):
+        self.scale, self.wide = scale, wide
+        Op.__init__(self, target=target)
+
+    declared = spec(
+        {"x": tensor(shape="[*S, C]")},
+        {"y": tensor(shape="[*S, C]")},
+        {
+            "scale": {"dtype": "coalesce_dtype(wide, T)", "shape": "[C]"},
+            "wide": {"type": "float64 | None", "default": None},
+        },
+        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float16 | float64]"}},
+        workloads=[{"S": [2], "C": 3, "dtype_cases": [{"T": "float64"}], "label": "row"}],
+    )
+    cls = define("Scaled", declared, __init__=init, forward=lambda self, x: x * self.scale)
+    wide = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    op, x = cls(wide), ones(2, 2).half()
+    for _ in range(3):
+        assert op(x).tolist() == [[1, 3], [1, 3]]
+        assert op.scale.dtype is torch.float16
+        op.scale = wide
+    op.scale = wide + 1
+    assert op(x).tolist() == [[2, 4], [2, 4]]

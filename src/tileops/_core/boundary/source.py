@@ -274,36 +274,44 @@ class _EntryPrinter:
         doc = "Run the call on the instance of this key."
         with self.writer.function(f"_body_{number}", arguments, "object", doc):
             self.writer.line("_op = _instances.get(_key, _gone)() or _find_instance(_key)")
-            kind = kind_items(self.spec, branch.has_out)
-            if kind:
-                self.writer.items("_kind = (", kind, ")")
-            others = {"out": "out"} if branch.has_out else {}
-            others |= {p.name: self.names[p.name] for p in self.execution}
-            enter = "_run_alone" if moves_tensors(self.spec) else "_run_call"
-            passed = [
-                _tuple(self.inputs),
-                "_op.forward",
-                _display(others) if others else "_nothing",
-                "_kind" if kind else "None",
-                f"_fits_{number}",
-            ]
-            run = f"_op.{enter}({', '.join(passed)})"
-            touched = [*branch.writes, *(["out"] if branch.has_out else [])]
-            outputs = list(self.spec.signature.outputs)
-            returned = returned_outputs(self.spec, branch)
-            if not touched and outputs == returned:
-                self.writer.line(f"return {run}")
+            if not moves_tensors(self.spec):
+                self._print_run(number, branch)
                 return
-            self.writer.line(f"_result = {run}")
-            if touched:
-                self.writer.line(f"_mark_written({', '.join(touched)})")
-            if not returned:
-                self.writer.line("return None")
-            elif outputs == returned:
-                self.writer.line("return _result")
-            else:
-                parts = [f"_result[{outputs.index(name)}]" for name in returned]
-                self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
+            self.writer.comment("The check may convert what the instance holds: one at a time.")
+            with self.writer.block("with _op._bind_lock"):
+                self._print_run(number, branch)
+
+    def _print_run(self, number: int, branch: EffectBranch) -> None:
+        """Print the kind of the call, the run, and what of its result the schema returns."""
+        kind = kind_items(self.spec, branch.has_out)
+        if kind:
+            self.writer.items("_kind = (", kind, ")")
+        others = {"out": "out"} if branch.has_out else {}
+        others |= {p.name: self.names[p.name] for p in self.execution}
+        passed = [
+            _tuple(self.inputs),
+            "_op.forward",
+            _display(others) if others else "_nothing",
+            "_kind" if kind else "None",
+            f"_fits_{number}",
+        ]
+        run = f"_op._run_call({', '.join(passed)})"
+        touched = [*branch.writes, *(["out"] if branch.has_out else [])]
+        outputs = list(self.spec.signature.outputs)
+        returned = returned_outputs(self.spec, branch)
+        if not touched and outputs == returned:
+            self.writer.line(f"return {run}")
+            return
+        self.writer.line(f"_result = {run}")
+        if touched:
+            self.writer.line(f"_mark_written({', '.join(touched)})")
+        if not returned:
+            self.writer.line("return None")
+        elif outputs == returned:
+            self.writer.line("return _result")
+        else:
+            parts = [f"_result[{outputs.index(name)}]" for name in returned]
+            self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
 
     def _passed(self, branch: EffectBranch) -> list[str]:
         """The operator's arguments before the key."""

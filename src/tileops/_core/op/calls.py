@@ -86,9 +86,15 @@ class Calls(Serving):
                 # The error's traceback leads back here: a name for it would close a cycle.
                 del fault
         arguments = _joined(writes, execution)
+        if self._signature.moves_tensors:
+            with self._bind_lock:
+                return self._enter(entry, inputs, arguments)
+        return self._enter(entry, inputs, arguments)
+
+    def _enter(self, entry: CallEntry, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """Run a call of a class without a boundary."""
         kind = None if entry.kind is None else entry.kind(self, inputs, arguments)
-        enter = self._run_alone if self._signature.moves_tensors else self._run_call
-        return enter(inputs, self._forward_by_name, arguments, kind, entry.fits)
+        return self._run_call(inputs, self._forward_by_name, arguments, kind, entry.fits)
 
     def _entry(self) -> CallEntry:
         """The entry of the class; a class without a spec has none."""
@@ -135,15 +141,6 @@ class Calls(Serving):
         inputs, writes, execution = self._entry().bind(self, *args, **kwargs)
         return self._serve_traced(builder, inputs, _joined(writes, execution))
 
-    def _run_alone(self, *call: Any) -> Any:
-        """`_run_call` where the check may convert tensors that the instance holds.
-
-        The body reads what the check wrote to the attributes of this instance, so no other call
-        may convert them before this one is complete.
-        """
-        with self._bind_lock:
-            return self._run_call(*call)
-
     def _run_call(
         self,
         inputs: tuple[Any, ...],
@@ -153,6 +150,10 @@ class Calls(Serving):
         fits: Callable[..., bool] | None,
     ) -> Any:
         """Run one call through its seven steps.
+
+        A body reads the tensors that the instance holds as the check left them. Where a check may
+        convert these, the caller holds the bind lock from before it takes the kind, so that no
+        other call converts them before this one is complete.
 
         Args:
             inputs: in the spec's order, None for one that is absent.
@@ -196,11 +197,15 @@ class Calls(Serving):
         self, kind: tuple[Any, ...] | None, inputs: tuple[Any, ...], arguments: dict[str, Any]
     ) -> Known:
         """Run the check, and keep what it found for calls of this kind."""
+        moved = self._signature.moved_names
+        before = [getattr(self, name) for name in moved]
         record = self._signature.check(self, self._named(inputs, arguments))
         facts = record.facts
         varies = self._signature.metadata_names or self._has_stages or writes_nothing(record)
         found = (None if varies else record), facts
-        if kind is not None and not is_traced():
+        # Where the check has put another tensor in a held one's place, the kind is that of before.
+        is_settled = all(getattr(self, name) is t for name, t in zip(moved, before, strict=True))
+        if kind is not None and is_settled and not is_traced():
             _keep(self._known_calls, kind, found)
         return found
 

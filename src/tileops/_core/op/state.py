@@ -142,10 +142,14 @@ class OpState(ABC):
         )
 
     def _forget(self, name: str, value: object) -> None:
-        """Drop what a target built from a construction-time tensor when another one is bound."""
+        """Drop what was found or built for a construction-time tensor when another is bound."""
         copies = self._placed_tensors.get(name)
         if value is not getattr(self, name, None) and not (copies and copies.knows(value)):
-            self._target_kernels = {}
+            with self._bind_lock:
+                self._known_calls = {}
+                self._target_kernels = {}
+                if self._settled is not None:
+                    self._settled = self._settled[0], self._target_kernels
 
     def _unconstructed(self) -> RuntimeError:
         """The error of an instance without a key."""

@@ -70,10 +70,12 @@ class _SignaturePlan:
             name for name, param in signature.params.items() if isinstance(param, TensorInput)
         )
         # A call may move or convert these, and the attribute of the instance then holds the copy.
-        self.moves_tensors = any(
-            isinstance(param, TensorInput) and not param.on_cpu
+        self.moved_names = tuple(
+            param.name
             for param in signature.params.values()
+            if isinstance(param, TensorInput) and not param.on_cpu
         )
+        self.moves_tensors = bool(self.moved_names)
         self._effects = tuple(case.branch for case in plan.effects)
         self.effects = frozenset(self._effects)
 

@@ -295,8 +295,8 @@ def test_keys_of_instances_made_at_once_are_distinct(count):
     assert len(set(keys)) == 50 * count
 
 
-@pytest.fixture(scope="module")
-def converting():
+@pytest.fixture(params=["operator", "direct"])
+def converting(request):
     """An op that multiplies by a held tensor, which each call converts to its own dtype."""
 
     def init(self, scale, wide=None, *, target=None):
@@ -321,8 +321,8 @@ def converting():
         ],
     )
     cls = define("Converting", declared, __init__=init, forward=forward)
-    if not request.param:
-        monkeypatch.setattr(cls, "compile_op_names", ())
+    if request.param == "direct":
+        cls.compile_op_names = ()
     return cls
 
 

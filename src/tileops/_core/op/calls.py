@@ -66,9 +66,10 @@ class Calls(Serving):
         """
         if self._instance_key is None:
             raise self._unconstructed()
+        cls = type(self)  # What a compiler reads of the class, it need not guard per instance.
         try:
-            if self.compile_op_names:
-                return self._call_boundary(*args, **kwargs)
+            if cls.compile_op_names:
+                return cls._call_boundary(self, *args, **kwargs)
             if is_traced():
                 return self._traced_call(args, kwargs)
             entry = self._entry()

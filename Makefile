@@ -79,9 +79,9 @@ bench-cpu: .venv/.dev ## Time small rows of many ops on the CPU for half a minut
 	    --json '$(RESULTS)/cpu.json' --junit '$(RESULTS)/cpu.xml' $(ARGS)
 	$(BIN)/tileops report '$(RESULTS)/cpu.json'
 
-bench-host: .venv/.dev ## Time what runs on the host: warm calls, the validator over many specs
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/measure_calls.py
-	$(BIN)/python benchmarks/validate_specs.py
+bench-host: .venv/.dev ## Time what runs on the host: calls, imports, memory, the validator; CHECK=1 holds the budget
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/host $(if $(CHECK),--check --repeats 100) $(ARGS)
+	$(if $(CHECK),,$(BIN)/python benchmarks/validate_specs.py)
 
 docs: .venv/.dev ## Check the links and run the examples of the documentation
 	$(PYTEST) tests/docs

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import torch
@@ -74,6 +75,10 @@ def test_whatever_step_raises(monkeypatch, step, earlier, error):
     before_selection = step in {"check", "empty write", "selection"}
     with monkeypatch.context() as patch:
         patch.setattr(*STEPS[step](op), fail)
+        if step == "check":
+            op._known_calls.clear()
+        if step == "result":
+            patch.setattr(type(op), "_call_entry", replace(type(op)._call_entry, fits=fail))
         if earlier and step == "selection":
             op(x)  # nothing is selected twice
             return

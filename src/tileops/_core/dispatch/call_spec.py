@@ -166,6 +166,13 @@ for _name in FACTS:
     delattr(CallSpec, _name)
 
 
+def own_values(call: object) -> list[Any]:
+    """What a call spec was made with, facts that it was not told left out; else nothing."""
+    if not isinstance(call, CallSpec):
+        return []
+    return [getattr(call, item.name) for item in fields(call) if item.name not in FACTS]
+
+
 def unkeyable_field(call: CallSpec) -> tuple[str, type] | None:
     """The first compared field whose value cannot be a cache key, with the value's type."""
     for item in fields(call):

@@ -18,7 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tileops._core.boundary.results import empty_result, writes_nothing
-from tileops._core.dispatch.call_spec import CallSpec
+from tileops._core.dispatch.call_spec import CallSpec, own_values
 from tileops._core.op.copying import Copies, adopt, attributes_of
 from tileops._core.op.entries import _on_current_device, build_of, kernels_in
 from tileops._core.op.state import _UNRESOLVED
@@ -262,7 +262,7 @@ class _Explainer:
     def _kernel_for(self, interface: str, call: CallSpec) -> _UnbuiltEntry:
         """Answer the body's question with a stand-in, and note what was chosen from what."""
         op = self.op
-        if any(isinstance(value, _Unknown) for value in vars(call).values()):
+        if any(isinstance(value, _Unknown) for value in own_values(call)):
             raise _CannotFollow
         try:
             if getattr(call, "device", op) is None:

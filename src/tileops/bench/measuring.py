@@ -66,6 +66,7 @@ class OtherRecord:
         reason: why it is not right.
         timing: what a call takes.
         graph: what a replayed call takes.
+        host: how long the host is busy with a call; None where the call ends on the host.
     """
 
     name: str
@@ -74,6 +75,7 @@ class OtherRecord:
     reason: str | None = None
     timing: Timing | None = None
     graph: Timing | None = None
+    host: Timing | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ class _Measurement:
         launches = {name: call.launch(each, self._sets) for name, each in functions.items()}
         timings = race(launches, call.device, self._manner.seconds)
         graphs = self._graphs(launches)
+        hosts = {name: host_timing(launch, call.device) for name, launch in launches.items()}
         return RowRecord(
             op=self._spec.name,
             family=str(self._spec.family),
@@ -192,11 +195,12 @@ class _Measurement:
             device=str(call.device),
             state=RIGHT,
             timing=timings[OURS],
-            host=host_timing(launches[OURS], call.device),
+            host=hosts[OURS],
             graph=graphs.get(OURS),
             reading=_reading(op, facts, profile_for(call.device), timings[OURS]),
             others=tuple(
-                OtherRecord(*other, timings.get(other[0]), graphs.get(other[0])) for other in others
+                OtherRecord(*other, *(found.get(other[0]) for found in (timings, graphs, hosts)))
+                for other in others
             ),
             **facts,
         )

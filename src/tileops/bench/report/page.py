@@ -227,7 +227,7 @@ def _contestants(row: Mapping[str, Any]) -> str:
             cells = tag("th", text(name), scope="row") + tag("td", text(told), colspan=4)
             lines.append(tag("tr", cells))
         else:
-            lines.append(_contestant(name, other["timing"], other["graph"], None))
+            lines.append(_contestant(name, other["timing"], other["graph"], other.get("host")))
     return "".join(lines)
 
 

@@ -98,6 +98,22 @@ def test_rules_rename_ops_shapes_and_parameters(published: Write) -> None:
     assert peer_matches([ours], published(long), mapping) == []
 
 
+def test_rules_multiply_extents(published: Write) -> None:
+    tensors = {"q": "float16[64, 8, 32]", "s": "float16[1]"}
+    ours = row("PackedFwdOp", "x", tensors=tensors, bindings={"B": "4"})
+    mapping = published().with_name("mapping.yaml")
+    shapes = "{q: [q_shape.0*q_shape.1, q_shape.2, 32]}"
+    mapping.write_text(
+        f"BatchFwdOp: {{op: PackedFwdOp, shapes: {shapes}, sizes: {{B: q_shape.0}}}}"
+    )
+    there = norm(op="BatchFwdOp", dims={"q_shape": [4, 16, 8, 32]}, dtype="float16")
+    assert len(peer_matches([ours], published(there), mapping)) == 1
+    other = norm(op="BatchFwdOp", dims={"q_shape": [8, 8, 8, 32]}, dtype="float16")
+    assert peer_matches([ours], published(other), mapping) == []
+    nothing = norm(op="BatchFwdOp", dims={}, dtype="float16")
+    assert peer_matches([ours], published(nothing), mapping) == []
+
+
 def test_the_mapping_names_ops_of_the_tree() -> None:
     named = {rule.op for rules in read_rules().values() for rule in rules}
     assert named <= set(registry.specs())

@@ -57,8 +57,9 @@ class Rule:
 
     Args:
         op: our op.
-        shapes: shapes of our tensors: a stated shape, or extents, each a number, a stated number
-            or `NAME.PLACE`, an extent of a stated shape.
+        shapes: shapes of our tensors: a stated shape, or extents, each a number, a stated number,
+            `NAME.PLACE`, an extent of a stated shape, or a product of such, `A*B`.
+        sizes: our indices, as an extent of a shape is written.
         bindings: our parameter or index for what is stated under another name.
         given: our parameters that what is stated implies.
         only: values that must be stated for the rule to hold.
@@ -67,6 +68,7 @@ class Rule:
 
     op: str
     shapes: Mapping[str, str | Sequence[Any]] = field(default_factory=dict)
+    sizes: Mapping[str, str] = field(default_factory=dict)
     bindings: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
@@ -158,7 +160,8 @@ def _alike(row: Mapping[str, Any], rule: Rule, stated: Mapping[str, Any], dtype:
         return False
     if any(stated.get(name) != value for name, value in rule.only.items()):
         return False
-    wanted = {**rule.given}
+    sizes = {name: _number(size, stated) for name, size in rule.sizes.items()}
+    wanted: dict[str, Any] = {**rule.given, **sizes}
     shapes = {name: _shape(declared, stated) for name, declared in rule.shapes.items()}
     for name in stated.keys() - _said(rule):
         if name in rule.bindings:
@@ -181,21 +184,29 @@ def _said(rule: Rule) -> set[str]:
         for shape in rule.shapes.values()
         for part in ([shape] if isinstance(shape, str) else shape)
     )
-    places = {part.partition(".")[0] for part in parts if isinstance(part, str)}
-    return {*rule.ignored, *rule.only, *places}
+    factors = (factor for part in parts for factor in str(part).split("*"))
+    return {*rule.ignored, *rule.only, *(factor.partition(".")[0] for factor in factors)}
 
 
-def _shape(declared: Any, stated: Mapping[str, Any]) -> list[int] | None:
+def _shape(declared: Any, stated: Mapping[str, Any]) -> list[int | None] | None:
     """The extents that a rule gives a tensor; None where what it names is not stated."""
+    if isinstance(declared, str):
+        return stated.get(declared)
+    return [_number(part, stated) for part in declared]
 
-    def extent(part: Any) -> Any:
-        name, _, place = str(part).partition(".")
-        found = stated.get(name, part)
-        return found[int(place)] if place else found
 
-    return (
-        stated.get(declared) if isinstance(declared, str) else [extent(part) for part in declared]
-    )
+def _number(part: Any, stated: Mapping[str, Any]) -> int | None:
+    """A number, a stated one, a place of a stated shape, or a product of such."""
+    if isinstance(part, int):
+        return part
+    product = 1
+    for factor in part.split("*"):
+        name, _, place = factor.partition(".")
+        found = stated.get(name)
+        if found is None:
+            return None
+        product *= found[int(place)] if place else found
+    return product
 
 
 def _extents(form: str | None) -> list[int] | None:

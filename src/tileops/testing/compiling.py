@@ -85,6 +85,13 @@ def arguments(call: DrawnCall) -> dict[str, Tensor]:
     return inputs(call) | {name: tensor.zero_() for name, tensor in buffer(call).items()}
 
 
+def operators_below(op: Op) -> set[str]:
+    """The operators of the ops that a composite holds, and of those that these hold."""
+    held = op.held_delegates()
+    names = {name for part in held for name in part.compile_op_names}
+    return names.union(*map(operators_below, held))
+
+
 def operator_of(op: Op, given: Mapping[str, Any]) -> str:
     """The operator of the branch that a call takes."""
     maybe = [p.name for p in op._call_parameters if p.role != "execution" and not p.required]

@@ -63,11 +63,10 @@ class Composite(Entries):
 
     def _hold(self, stage: str, identity: Hashable, given: Any, params: dict[str, Any]) -> Op:
         """Hold a sub-op that is not held yet."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():  # The identity is not shown: Dynamo cannot trace that.
             raise RuntimeError(
-                f"{self._name}: stage {stage!r} holds no sub-op for the identity "
-                f"{shown(identity)}, and a compiler cannot make one: call the op once before it is "
-                "compiled"
+                f"{self._name}: stage {stage!r} holds no sub-op for this call, and a compiler "
+                "cannot make one: call the op once before it is compiled"
             )
         self._demand_constructed()
         self._check_place(stage, identity)

@@ -19,6 +19,7 @@ from tileops.testing.compiling import (
     copies_of_layout,
     operator_arguments,
     operator_of,
+    operators_below,
     overload,
     proof_calls,
     uses_float8,
@@ -146,6 +147,23 @@ def test_one_graph_serves_all_extents(bounded: str, marked: bool) -> None:
             torch._dynamo.mark_dynamic(given[name], axes)
         compiled(**given)
     assert len(graphs.calls) == COMPILATIONS
+
+
+def test_composites_trace_into_the_operators_of_their_ops(composite: str) -> None:
+    """Whatever a call makes is made by then; a first call says that it must be made."""
+    for call in proof_calls(composite):
+        torch._dynamo.reset()
+        instance, fresh, graphs = construct(call), construct(call), Graphs("aot_eager")
+        instance(**arguments(call))
+        if len(instance.held_delegates()) > len(fresh.held_delegates()):
+            with pytest.raises(RuntimeError, match="call the op once before it is compiled"):
+                torch.compile(fresh, fullgraph=True, backend="eager")(**arguments(call))
+        compiled = torch.compile(instance, fullgraph=True, backend=graphs)
+        assert_like_eager(call, compiled, arguments(call))
+        (calls,) = graphs.calls
+        ours = {name for name in calls if name.startswith("tileops::")}
+        assert ours <= operators_below(instance)
+        assert ours or not instance.held_delegates()
 
 
 def axes_that_vary(calls: tuple[DrawnCall, ...]) -> dict[str, list[int]]:

@@ -28,7 +28,7 @@ ROW_SECONDS = 1.0
 """About how long each contestant of a row is timed."""
 SETS, SETS_BYTES = 3, 1 << 30
 """Sets of inputs used in rotation, for rows up to so many bytes; above, no cache holds them."""
-SMALL = 1 << 26
+SMALL = 1 << 28
 """Bytes of a row up to which the CPU is asked, too, before a result counts as wrong."""
 OURS = ""
 """The name of our own op among the contestants; no library has it."""

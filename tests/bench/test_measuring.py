@@ -1,0 +1,83 @@
+"""What becomes of a row: whose arithmetic counts, and what ends a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tileops._core.spec.registry import lookup
+from tileops.bench import measuring, sweep
+from tileops.bench.calls import RowCall
+from tileops.bench.measuring import RIGHT, WRONG, Manner, measure
+from tileops.bench.sweep import RowCase, Sweep, chosen_cases
+
+CPU = torch.device("cpu")
+QUICK = Manner(seconds=0.0)
+
+
+def decode() -> RowCase:
+    spec = lookup("RMSNormFwdOp")
+    assert spec is not None
+    return RowCase(spec, chosen_cases(spec, ["llama-3.1-8b-decode"])[0])
+
+
+class Elsewhere:
+    """A device that is not the CPU, as far as the judging asks."""
+
+    type = "elsewhere"
+
+    def __str__(self) -> str:
+        return "cpu"
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_the_cpu_is_asked_before_a_small_row_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def fault(self: RowCall, function: Any, wanted: Any) -> str | None:
+        return None if wanted == "of the cpu" else "differs"
+
+    def of_the_cpu(self: RowCall) -> Any:
+        asked.append("cpu")
+        return "of the cpu"
+
+    monkeypatch.setattr(RowCall, "fault", fault)
+    monkeypatch.setattr(RowCall, "wanted_of_cpu", of_the_cpu)
+    row = decode()
+    assert measure(*row, CPU, QUICK).state == WRONG
+    assert asked == [], "it is the CPU that was asked"
+    monkeypatch.setattr(measuring, "fits", lambda *_: True)
+    call = measuring.row_call(*row, CPU)
+    monkeypatch.setattr(measuring, "row_call", lambda *_: call)
+    monkeypatch.setattr(RowCall, "wanted", lambda self: "of the device")
+    call.ours(*call.inputs.values())
+    monkeypatch.setattr(measuring._Measurement, "record", lambda self, wanted: wanted)
+    assert measure(*row, Elsewhere(), QUICK) == "of the cpu"  # type: ignore[arg-type]
+    monkeypatch.setattr(measuring, "SMALL", 0)
+    assert measure(*row, Elsewhere(), QUICK).state == WRONG  # type: ignore[arg-type]
+
+
+def test_the_outcome_of_the_cpu_is_that_of_the_reference() -> None:
+    call = measuring.row_call(*decode(), CPU)
+    for one, other in zip(call.wanted(), call.wanted_of_cpu(), strict=True):
+        assert one is not None
+        assert other is not None
+        assert torch.equal(one, other)
+
+
+def test_a_lost_device_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(device: object) -> None:
+        raise RuntimeError("an illegal access\nand much more")
+
+    record = measure(*decode(), CPU, QUICK)
+    assert record.state == RIGHT
+    monkeypatch.setattr(sweep, "measure", lambda *_: record)
+    monkeypatch.setattr(torch.cuda, "synchronize", lost)
+    run = Sweep([decode(), decode()], torch.device("cuda"), QUICK)
+    assert list(run) == [record], "the row that lost it is told of"
+    assert run.stopped == "cuda no longer answers: an illegal access"

@@ -7,6 +7,7 @@ import torch
 from toys import ADD_SPEC, add_op, body_op, define, spec, tensor, unique
 
 from tileops import Op, manifest
+from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureTypeError
 
 
@@ -313,3 +314,45 @@ def test_defining_a_class_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         add_op()
+
+
+def test_what_a_class_declares_is_read_only():
+    cls = add_op()
+    for name in ("kernel_types", "interfaces", "delegate_types"):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            getattr(cls, name)["mine"] = int
+    changed = type(unique("Changed"), (cls,), {"kernel_types": {**cls.kernel_types}})
+    assert dict(changed.kernel_types) == dict(cls.kernel_types)
+
+
+FOREIGN = """
+from tileops import Op
+class {name}(Op):
+    def __init__(self, dim=None, dtype=None, *, target=None):
+        self.dim, self.dtype = dim, dtype
+        super().__init__(target=target)
+    def forward(self, {arguments}):
+        raise AssertionError
+"""
+
+
+def test_a_class_that_shares_the_name_of_anothers_op_takes_nothing_over():
+    from tileops._core.validate.code import find_class
+    from tileops.reduction import SoftmaxBwdOp, SoftmaxFwdOp
+
+    space = {"__name__": "acme.ops"}
+    exec(FOREIGN.format(name="SoftmaxBwdOp", arguments="grad_out, output"), space)
+    assert space["SoftmaxBwdOp"].compile_op_names == SoftmaxBwdOp.compile_op_names
+    x = torch.randn(3, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(SoftmaxFwdOp(-1)(x).square().sum(), x)
+    assert gradient.abs().max() > 0
+    assert find_class(lookup("SoftmaxBwdOp")) is SoftmaxBwdOp
+
+
+def test_a_class_that_shares_the_name_of_anothers_op_may_not_replace_its_operators():
+    from tileops.reduction import SoftmaxFwdOp
+
+    space = {"__name__": "acme.ops"}
+    with pytest.raises(TypeError, match=r"acme\.ops\.SoftmaxFwdOp and SoftmaxFwdOp would both"):
+        exec(FOREIGN.format(name="SoftmaxFwdOp", arguments="x, extra: int = 0"), space)
+    assert SoftmaxFwdOp(-1)(torch.zeros(2)).tolist() == [0.5, 0.5]

@@ -102,6 +102,16 @@ class Stray(Kernel):
     def forward(self): ...
 
 
+class Unreadable:
+    def __get__(self, *_):
+        raise OSError("no driver")
+
+
+class Speechless:
+    def __repr__(self):
+        raise OSError("no driver")
+
+
 FAULTS = [
     (
         "refusal no classmethod",
@@ -132,6 +142,24 @@ FAULTS = [
         ({"one": First}, {"a": made(preferred_over="c"), "c": C}, {}),
         TypeError,
         "Op: kernel type 'a': A.preferred_over is 'c', not a set of keys",
+    ),
+    (
+        "general no truth value",
+        ({"one": First}, {"a": made(general="yes")}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.general is 'yes', not True or False",
+    ),
+    (
+        "devices unreadable",
+        ({"one": First}, {"a": made(devices=Unreadable())}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.devices cannot be read: OSError: no driver",
+    ),
+    (
+        "devices speechless",
+        ({"one": First}, {"a": made(devices=Speechless())}, {}),
+        TypeError,
+        "Op: kernel type 'a': A.devices is a value whose text fails with OSError, not a set of",
     ),
     (
         "shared key",

@@ -5,6 +5,7 @@ import torch
 from toys import add_kernel, add_op, body_op, pair, tensor
 
 from tileops import Op, backend
+from tileops._core.lang.values import shown
 from tileops._core.plugins import Loading
 from tileops._core.targets import loading
 from tileops.backend import BUILTIN, TensorSpec
@@ -423,7 +424,12 @@ def test_kernels_are_built_per_device_dtype_shape_and_presence():
     }
 
 
-@pytest.mark.parametrize("value", [None, 3, "kernel"])
+class Speechless:
+    def __repr__(self):
+        raise OSError("no driver")
+
+
+@pytest.mark.parametrize("value", [None, 3, "kernel", Speechless()], ids=lambda v: type(v).__name__)
 def test_builder_that_returns_no_kernel(value):
     cls = add_op()
     build = {"op": cls.__name__, "target": "east", "build_kernel": lambda *s, **p: value}
@@ -431,7 +437,8 @@ def test_builder_that_returns_no_kernel(value):
     with pytest.raises(OpNotAvailableError) as caught:
         cls(target="east")(*pair())
     assert str(caught.value) == (
-        f"the builder of target 'east' for {cls.__name__} returned {value!r}, which is not callable"
+        f"the builder of target 'east' for {cls.__name__} returned {shown(value)}, which is not "
+        "callable"
     )
 
 

@@ -61,16 +61,61 @@ def test_explain_follows_its_body(run: Any) -> None:
     assert "torch (TorchKernel): accepted" in text
 
 
-@pytest.mark.parametrize("command", ["show", "explain"])
+@pytest.mark.parametrize("command", ["show", "explain", "run"])
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "ImportError: the import of acme_fails.ops exits: SystemExit: 3"),
+    ],
+)
 def test_a_pack_whose_module_fails_is_one_error(
-    install: Any, capsys: pytest.CaptureFixture[str], command: str
+    install: Any, capsys: pytest.CaptureFixture[str], command: str, body: str, failure: str
 ) -> None:
-    install({**pack("acme_fails"), "acme_fails/ops.py": "1 / 0"}, acme="acme_fails:SPEC")
+    install({**pack("acme_fails"), "acme_fails/ops.py": body}, acme="acme_fails:SPEC")
     assert main((command, "TwiceFwdOp")) == 2
     assert capsys.readouterr().err == (
         f"tileops {command}: error: TwiceFwdOp is implemented, but the class cannot be imported: "
-        "ZeroDivisionError: division by zero\n"
+        f"{failure}\n"
     )
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_a_reference_that_cannot_be_imported_makes_rows_wrong(
+    install: Any, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    files = {**pack("acme_unjudged"), "acme_unjudged/reference.py": "raise SystemExit(4)"}
+    install(files, acme="acme_unjudged:SPEC")
+    assert main((command, "TwiceFwdOp")) == 1
+    reason = "wrong: ImportError: the import of acme_unjudged.reference exits: SystemExit: 4\n"
+    assert reason in capsys.readouterr().out
+
+
+def test_a_body_that_exits_is_one_error(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    files = pack("acme_leaves")
+    leaving = files["acme_leaves/ops.py"].replace("x = x.contiguous()", "raise SystemExit(5)")
+    install({**files, "acme_leaves/ops.py": leaving}, acme="acme_leaves:SPEC")
+    assert main(("explain", "TwiceFwdOp", "--shape", "x=2x3")) == 1
+    error = capsys.readouterr().err
+    assert error == "tileops explain: error: code of a plug-in exits: SystemExit: 5\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "fault"),
+    [
+        ("ops", "TwiceFwdOp is implemented, but the class cannot be imported: ZeroDivisionError"),
+        ("reference", "the reference of TwiceFwdOp cannot be imported: ZeroDivisionError: "),
+    ],
+)
+def test_doctor_says_which_module_of_a_pack_fails(
+    install: Any, capsys: pytest.CaptureFixture[str], module: str, fault: str
+) -> None:
+    package = f"acme_ill_{module}"
+    install({**pack(package), f"{package}/{module}.py": "1 / 0"}, acme=f"{package}:SPEC")
+    assert main(("doctor",)) == 1
+    text = capsys.readouterr().out
+    assert f"registration fault: entry point acme ({package}:SPEC): {fault}" in text
+    assert "loaded, at fault\n" in text
 
 
 def test_run_judges_its_rows(run: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from functools import reduce
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -59,6 +60,18 @@ def loaded(point: EntryPoint, *, half: bool = False) -> Any:
         attributes = filter(None, (point.attr or "").split("."))
         return reduce(getattr, attributes, sys.modules[point.module])
     return point.load()
+
+
+def module(name: str) -> ModuleType:
+    """A module of a plug-in, imported.
+
+    Raises:
+        ImportError: its import exits, which is as good as failing.
+    """
+    try:
+        return import_module(name)
+    except SystemExit as error:
+        raise ImportError(f"the import of {name} exits: {described(error)}", name=name) from error
 
 
 def described(error: BaseException) -> str:

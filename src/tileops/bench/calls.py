@@ -9,13 +9,13 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tileops import Op
+from tileops._core import plugins
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.effects import effect_branch
 from tileops._core.spec.model import OpSpec
@@ -135,7 +135,7 @@ def _drawn(form: TensorForm) -> DrawnTensor:
 def has_reference(spec: OpSpec) -> bool:
     """Whether the package of an op holds its reference."""
     with suppress(ModuleNotFoundError):
-        return hasattr(import_module(f"{spec.home}.reference"), reference_name(spec.name))
+        return hasattr(plugins.module(f"{spec.home}.reference"), reference_name(spec.name))
     return False
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tileops import Op
+from tileops._core.plugins import FAILURES
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops.bench.baselines import Rival
@@ -136,12 +137,13 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
         device: where to run.
         manner: how to time it.
     """
-    if not has_reference(spec):
-        return _unmeasured(spec, case, device, LEFT_OUT, "the op has no reference to judge it by")
-    if not fits(case, device):
-        reason = "the row and its reference need more memory than is free"
-        return _unmeasured(spec, case, device, LEFT_OUT, reason)
     try:
+        if not has_reference(spec):
+            reason = "the op has no reference to judge it by"
+            return _unmeasured(spec, case, device, LEFT_OUT, reason)
+        if not fits(case, device):
+            reason = "the row and its reference need more memory than is free"
+            return _unmeasured(spec, case, device, LEFT_OUT, reason)
         with patience(manner.patience):
             call = row_call(spec, case, device)
             wanted = call.wanted()
@@ -154,7 +156,7 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
     except OutOfPatience:
         reason = f"judging and timing it takes more than {manner.patience:g} s"
         return _unmeasured(spec, case, device, LEFT_OUT, reason)
-    except Exception as error:
+    except FAILURES as error:
         fault = f"{type(error).__name__}: {error}"
     return _unmeasured(spec, case, device, WRONG, fault)
 

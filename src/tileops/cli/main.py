@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from tileops._core.plugins import described
 from tileops.cli import (
     bench,
     demo,
@@ -79,6 +80,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TileOpsError as error:
         print(f"tileops {args.command}: error: {error}", file=sys.stderr)
         return 2
+    except SystemExit as error:
+        # Nothing of ours exits below this point; what a plug-in's code does is a failure of it.
+        text = f"code of a plug-in exits: {described(error)}"
+        print(f"tileops {args.command}: error: {text}", file=sys.stderr)
+        return 1
     except OSError as error:
         # An error about a file names it; without a name it is the output that takes no more.
         if error.filename is not None:

@@ -46,13 +46,36 @@ class Fault(NamedTuple):
 
 
 def registration_faults(devices: Iterable[str]) -> list[Fault]:
-    """What keeps ops from being constructed, targets from being selected, or calls from running.
+    """What keeps ops from being constructed or judged, or calls from being served.
 
     Args:
         devices: the devices of this process, which detectors are asked about.
     """
-    faults = [*_strangers(), *_builder_faults(), *_kernel_type_faults(), *_detector_faults(devices)]
+    faults = [
+        *_pack_faults(),
+        *_strangers(),
+        *_builder_faults(),
+        *_kernel_type_faults(),
+        *_detector_faults(devices),
+    ]
     return list(dict.fromkeys(faults))
+
+
+def _pack_faults() -> Iterator[Fault]:
+    """Ops of packs whose class cannot be used, or whose reference cannot be imported."""
+    from tileops.bench.calls import has_reference
+
+    for spec in filter(None, map(specs.lookup, specs.specs())):
+        if spec.in_tree or spec.home is None or spec.status != "implemented":
+            continue
+        try:
+            class_of(spec)
+            has_reference(spec)
+        except UsageFault as fault:
+            yield Fault(specs.owner(spec.name), str(fault))
+        except Exception as error:
+            reason = f"the reference of {spec.name} cannot be imported: {described(error)}"
+            yield Fault(specs.owner(spec.name), reason)
 
 
 def _owner(table: str, key: object) -> EntryPoint | None:

@@ -70,5 +70,5 @@ def table_of(op: type[Op]) -> ImplementationTable:
     loading.ensure_loaded()
     try:
         return implementation_table(op)
-    except (TypeError, ValueError) as fault:
+    except Exception as fault:
         raise UsageFault(f"{fault}; the op cannot be constructed") from fault

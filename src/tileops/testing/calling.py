@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 from zlib import crc32
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tileops import Op
+from tileops._core import plugins
 from tileops._core.signature.discriminants import OUT
 from tileops._core.spec.model import OpSpec, Param
 from tileops._core.spec.names import reference_name
@@ -187,7 +187,7 @@ def _references(op: str) -> Any:
     """The module that holds the reference of an op."""
     home = spec_of(op).home
     assert home is not None, f"{op} is registered by running code, it has no reference"
-    return importlib.import_module(f"{home}.reference")
+    return plugins.module(f"{home}.reference")
 
 
 def _assert_declared(call: DrawnCall, name: str, result: Tensor | None) -> None:

@@ -114,6 +114,7 @@ def test_register_a_file(row_scale: Spec, tmp_path: Path) -> None:
         ),
         ("/no/such/file.yaml", "register(/no/such/file.yaml): cannot be read: No such file"),
         ("/tmp", "register(/tmp): cannot be read: Is a directory"),
+        ("/dev/zero", "register(/dev/zero): cannot be read: not a regular file"),
         ("a\0b", "cannot be read: embedded null"),
         ("no\udcff.yaml", r"register(no\udcff.yaml): cannot be read"),
         ({"A\ud800FwdOp": {}}, r"register(mapping): half a character in 'A\ud800FwdOp'"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from pathlib import Path
 
 import pytest
 
-from tileops._core.validate.references import missing_attribute
+from tileops._core.validate.references import missing_attribute, missing_of_loaded
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,26 @@ def test_a_module_without_spec_is_judged_as_it_is(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "bare_pack", module)
     assert missing_attribute("bare_pack.thing") is None
     assert missing_attribute("bare_pack.other") == "bare_pack.other"
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("os.path.join", None),
+        ("os.path.no_such", "os.path.no_such"),
+        ("touchy.trap.thing", None),
+        ("touchy.plain.thing", "touchy.plain.thing"),
+        ("no_such_package_at_all.thing", None),
+    ],
+)
+def test_a_spec_from_outside_has_nothing_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str, missing: str | None
+) -> None:
+    (tmp_path / "touchy").mkdir()
+    (tmp_path / "touchy" / "__init__.py").write_text("plain = 1", encoding="utf-8")
+    (tmp_path / "touchy" / "trap.py").write_text("raise AssertionError", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("touchy")
+    assert missing_of_loaded(path) == missing
+    assert "touchy.trap" not in sys.modules
+    del sys.modules["touchy"]

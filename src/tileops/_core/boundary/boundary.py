@@ -73,13 +73,23 @@ def make_entry(
 
 
 def make_boundary(
-    spec: OpSpec, parameters: Sequence[CallParameter], effects: frozenset[EffectBranch]
+    spec: OpSpec,
+    parameters: Sequence[CallParameter],
+    effects: frozenset[EffectBranch],
+    module: str,
 ) -> _CompileBoundary:
     """Register the operators of a class and make the entry that calls them.
 
+    Args:
+        spec: the spec of the class.
+        parameters: what a call takes.
+        effects: the branches, each of which gets an operator.
+        module: where the class is defined.
+
     Raises:
-        TypeError: a class of another name has an operator of the same name.
+        TypeError: another class has an operator of the same name.
     """
+    foreign = None if spec.is_for(module) else f"{module}.{spec.name}"
     branches = sorted(effects, key=lambda branch: operator_name(spec, branch))
     text = entry_source(spec, parameters, branches)
     unit = _compiled(spec, text, parameters)
@@ -89,7 +99,7 @@ def make_boundary(
         schema = operator_schema(spec, parameters, branch)
         body, fake = unit[f"_body_{number}"], _fake(spec, branch)
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
-        operator = register_operator(spec.name, parts)
+        operator = register_operator(spec.name, parts, foreign)
         unit[f"_operator_{number}"] = operator
         unit[f"_direct_{number}"] = short_way(operator, has_formula=parts.formula is not None)
         schemas[name] = schema

@@ -40,20 +40,29 @@ _lock = threading.Lock()
 _registered: dict[str, _Registered] = {}
 
 
-def register_operator(owner: str, parts: OperatorParts) -> torch._ops.OpOverload:
+def register_operator(
+    owner: str, parts: OperatorParts, foreign: str | None = None
+) -> torch._ops.OpOverload:
     """Define the operator for the class named `owner` and return it.
 
+    Args:
+        owner: name of the class.
+        parts: what makes the operator.
+        foreign: how errors call a class that shares its name with the op's own; it may use the
+            operator, but not replace it.
+
     Raises:
-        TypeError: a class of another name has an operator of this name.
+        TypeError: another class has an operator of this name.
     """
     with _lock:
         known = _registered.get(parts.name)
-        if known is not None and known.owner != owner:
+        same = known is not None and (known.schema, known.text) == (parts.schema, parts.text)
+        if known is not None and (known.owner != owner or (foreign and not same)):
             raise TypeError(
-                f"{owner} and {known.owner} would both register the operator "
+                f"{foreign or owner} and {known.owner} would both register the operator "
                 f"{NAMESPACE}::{parts.name}"
             )
-        if known is None or (known.schema, known.text) != (parts.schema, parts.text):
+        if not same:
             if known is not None:
                 known.library._destroy()
             _registered[parts.name] = _Registered(

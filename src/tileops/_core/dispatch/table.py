@@ -7,13 +7,16 @@ once, and it never changes. Classes are resolved, no device is asked.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.dispatch.interface import KernelInterface
 from tileops._core.dispatch.kernel import Kernel
+from tileops._core.lang.values import shown
+from tileops._core.plugins import described
 
 KernelTypes = Mapping[str, type[Kernel]]
 Interfaces = Mapping[str, type[KernelInterface]]
@@ -65,12 +68,12 @@ def _check_interfaces(op: str, interfaces: Interfaces) -> None:
     for name, interface in interfaces.items():
         if not _is_class_of(interface, KernelInterface):
             raise TypeError(
-                f"{op}: interface {name!r} is {interface!r}, not a KernelInterface class"
+                f"{op}: interface {name!r} is {shown(interface)}, not a KernelInterface class"
             )
         request = getattr(interface, "request", None)
         if not _is_class_of(request, CallSpec):
             raise TypeError(
-                f"{op}: interface {name!r}: {interface.__name__}.request is {request!r}, "
+                f"{op}: interface {name!r}: {interface.__name__}.request is {shown(request)}, "
                 "not a CallSpec class"
             )
 
@@ -79,8 +82,8 @@ def _check_classes(op: str, interfaces: Interfaces, kernel_types: KernelTypes) -
     for key, cls in kernel_types.items():
         if not isinstance(cls, type):
             raise TypeError(
-                f"{op}: kernel type {key!r} is {cls!r}, not a class that inherits Kernel and a "
-                "kernel interface"
+                f"{op}: kernel type {key!r} is {shown(cls)}, not a class that inherits Kernel and "
+                "a kernel interface"
             )
         for name, interface in interfaces.items():
             if issubclass(cls, interface) and not issubclass(cls, Kernel):
@@ -116,18 +119,35 @@ def _declaration_fault(cls: type[Kernel]) -> str | None:
     for method in ("entry_for", "refusal"):
         if not isinstance(inspect.getattr_static(cls, method), classmethod):
             return f"{method} is not a classmethod"
-    for name, kind, words in (
-        ("devices", str, "device types"),
-        ("supported_archs", int, "integers"),
-        ("preferred_over", str, "keys"),
-    ):
-        value = getattr(cls, name)
-        if value is None and name == "supported_archs":
-            continue
-        several = isinstance(value, Collection) and not isinstance(value, str)
-        if not (several and all(isinstance(item, kind) for item in value)):
-            return f"{name} is {value!r}, not a set of {words}"
+    for name, (is_right, words) in _DECLARED.items():
+        try:
+            value = getattr(cls, name)
+            right = is_right(value)
+        except Exception as error:
+            return f"{name} cannot be read: {described(error)}"
+        if not right:
+            return f"{name} is {shown(value)}, not {words}"
     return None
+
+
+def _is_set_of(kind: type) -> Callable[[object], bool]:
+    """Whether a value is a collection of a kind; a single text is none."""
+
+    def is_right(value: object) -> bool:
+        if isinstance(value, str) or not isinstance(value, Collection):
+            return False
+        return all(isinstance(item, kind) for item in value)
+
+    return is_right
+
+
+_DECLARED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "devices": (_is_set_of(str), "a set of device types"),
+    "supported_archs": (lambda value: value is None or _is_set_of(int)(value), "a set of integers"),
+    "preferred_over": (_is_set_of(str), "a set of keys"),
+    "general": (lambda value: isinstance(value, bool), "True or False"),
+}
+"""What a class declares, by name: whether a value has the form, and the form in words."""
 
 
 def _call_fault(cls: type[Kernel], interface: type[KernelInterface]) -> str | None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from tileops._core.devices import accelerator_type
+from tileops._core.plugins import described
 
 if TYPE_CHECKING:
     from tileops._core.dispatch.kernel import Kernel
@@ -96,7 +97,7 @@ def tune(kernel: Kernel) -> None:
     probe._programs = dict(kernel._programs)
     best, errors = _fastest(probe, candidates, inputs)
     if best is None:
-        last = f"; the last one: {errors[-1]!r}" if errors else ""
+        last = f"; the last one: {described(errors[-1])}" if errors else ""
         warnings.warn(
             f"{type(kernel).__name__}: none of {len(candidates)} tuning candidates ran{last}",
             RuntimeWarning,

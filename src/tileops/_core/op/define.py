@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.boundary.boundary import make_boundary, make_entry
@@ -25,24 +26,31 @@ if TYPE_CHECKING:
     from tileops._core.runtime.plan import _SignaturePlan
     from tileops._core.spec.model import OpSpec
 
+_DECLARATIONS = frozenset({"kernel_types", "interfaces", "delegate_types"})
+
 _classes: weakref.WeakValueDictionary[str, type[Op]] = weakref.WeakValueDictionary()
 
 
 def find_class(name: str) -> type[Op] | None:
-    """The op class of this name that was defined last."""
+    """The op class of this name that was defined last, where its spec has its home."""
     return _classes.get(name)
 
 
 def define(cls: type[Op]) -> None:
-    """Install what the spec of `cls` gives it.
+    """Install what the spec of `cls` gives it; what it declares is read-only from here on.
 
     Raises:
         TypeError: `forward` does not follow the spec, or an operator name is taken.
     """
+    for name in _DECLARATIONS & vars(cls).keys():
+        declared = vars(cls)[name]
+        if isinstance(declared, dict):
+            setattr(cls, name, MappingProxyType(dict(declared)))
     written = dict(vars(cls))
     cls._parameter_names = ()
-    _classes[cls.__name__] = cls
     spec = lookup(cls.__name__)
+    if spec is None or spec.is_for(cls.__module__):
+        _classes[cls.__name__] = cls
     if spec is not None:
         _install_all(cls, spec)
     now = vars(cls)
@@ -108,7 +116,7 @@ def _install_entry(cls: type[Op], spec: OpSpec, plan: _SignaturePlan) -> None:
     if not spec.has_boundary:
         cls._call_entry = make_entry(spec, parameters, plan.effects)
         return
-    boundary = make_boundary(spec, parameters, plan.effects)
+    boundary = make_boundary(spec, parameters, plan.effects, cls.__module__)
     cls._call_entry = boundary
     _install(cls, boundary.call)
     cls.compile_op_names = tuple(sorted(boundary.operator_names))

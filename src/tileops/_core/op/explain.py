@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.dispatch.call_spec import CallSpec, own_values
+from tileops._core.lang.values import shown
 from tileops._core.op.copying import Copies, adopt, attributes_of
 from tileops._core.op.entries import _on_current_device, build_of, kernels_in
 from tileops._core.op.state import _UNRESOLVED
@@ -51,7 +52,7 @@ class InterfaceReport:
         yield from (f"  {line}" for line in candidate_lines(self.candidates))
         if self.key is not None:
             config = "not built yet" if self.config is None else repr(self.config)
-            yield f"  chosen: {self.key}; identity {self.identity!r}; config {config}"
+            yield f"  chosen: {self.key}; identity {shown(self.identity)}; config {config}"
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tileops._core import plugins
 from tileops._core.op.define import find_class
 from tileops._core.op.tuned import Tuned
 from tileops._core.spec.registry import lookup
@@ -35,7 +35,7 @@ class Differentiated(Tuned):
         name = self._spec.backward.op
         spec = lookup(name)
         if spec is not None and spec.home is not None:
-            import_module(f"{spec.home}.ops")
+            plugins.module(f"{spec.home}.ops")
         cls = find_class(name)
         if cls is None:
             raise OpNotAvailableError(

@@ -9,6 +9,7 @@ import torch
 
 from tileops._core.boundary.results import adopt_callers_tensors
 from tileops._core.devices import as_current, current_device
+from tileops._core.lang.values import shown
 from tileops._core.op.construct import Construction
 from tileops._core.op.notes import add_note
 from tileops._core.op.state import TargetKernel, TargetKey
@@ -128,7 +129,7 @@ class Serving(Construction):
         if not callable(kernel):
             raise OpNotAvailableError(
                 f"the builder of target {self._serving_target!r} for {self._name} returned "
-                f"{kernel!r}, which is not callable"
+                f"{shown(kernel)}, which is not callable"
             )
         return kernel
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tileops._core.spec.entries import field_path, joined, show
 from tileops._core.spec.model import Finding, Location
 from tileops._core.spec.source import Source
-from tileops._core.spec.yaml12 import Node, YamlFault, read_yaml, wrap
+from tileops._core.spec.yaml12 import MAX_BYTES, Node, YamlFault, read_yaml, wrap
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -73,11 +73,24 @@ def tree_contents(root: Traversable, families: Iterable[str]) -> list[Content]:
 def file_content(path: str | os.PathLike[str], source: Source) -> Content:
     """One file given by path; it may bring `adts` of its own."""
     try:
-        data = Path(path).read_bytes()
+        data = _bytes_of(Path(path))
     except (OSError, ValueError) as error:
         reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         return Content(source, problems=(problem(source.label, "", reason),))
     return _parsed(data, source)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """What a file holds, up to one byte more than is read.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe or a device, which may have no end.
+        ValueError: the path cannot be one.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(None, "not a regular file")
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def mapping_content(mapping: Mapping[Any, Any], source: Source) -> Content:

@@ -309,7 +309,16 @@ class OpSpec:
     faults: tuple[Finding, ...] = ()
     home: str | None = None
 
+    def is_for(self, module: str) -> bool:
+        """Whether a class of this name in a module is the op's, not one that shares its name."""
+        return self.home is None or _package(module) == _package(self.home)
+
     @property
     def has_boundary(self) -> bool:
         """Whether the class gets a compile boundary: a call-time tensor and no composition."""
         return bool(self.signature.inputs) and self.composition is None
+
+
+def _package(module: str) -> str:
+    """The outermost package of a module."""
+    return module.partition(".")[0]

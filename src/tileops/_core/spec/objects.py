@@ -6,12 +6,12 @@ object counts only where its name says that it is, in the package that the name 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from tileops._core import plugins
 from tileops.errors import ManifestError
 
 
@@ -26,7 +26,7 @@ def resolve(dotted: str) -> Any:
     names = [path]
     while module:
         try:
-            found: Any = importlib.import_module(module)
+            found: Any = plugins.module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
@@ -74,8 +74,7 @@ def _resolved(dotted: str) -> Any:
     try:
         return resolve(dotted)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ManifestError(f"{dotted} cannot be resolved: {reason}") from error
+        raise ManifestError(f"{dotted} cannot be resolved: {plugins.described(error)}") from error
 
 
 def _at_home(dotted: str, found: Any) -> Any:

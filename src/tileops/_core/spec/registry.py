@@ -122,6 +122,11 @@ def load_problems() -> tuple[Finding, ...]:
     return tuple(found.finding for found in manifest().problems)
 
 
+def owner(name: str) -> EntryPoint | None:
+    """The plug-in that brought or registered the spec of this name."""
+    return next((origin.owner for origin, names in _registered if name in names), None)
+
+
 def loadings() -> tuple[Loading, ...]:
     """How loading each installed pack went."""
     manifest()

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tileops
+from tileops._core import plugins
 from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
 from tileops._core.lang.values import shown
+from tileops._core.plugins import described
 from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
 from tileops._core.validate.objects import unusable_class, unusable_function
 from tileops._core.validate.operators import check_operators
@@ -55,11 +57,11 @@ def find_class(spec: OpSpec) -> type[Any] | str:
             place = f"tileops.{spec.family}"
         else:
             if spec.home is not None:
-                importlib.import_module(f"{spec.home}.ops")
-            found = _subclasses(tileops.Op).get(spec.name)
+                plugins.module(f"{spec.home}.ops")
+            found = _subclasses(tileops.Op, spec).get(spec.name)
             place = f"{spec.home}.ops" if spec.home else "the classes defined so far"
     except Exception as error:
-        return f"the class cannot be imported: {type(error).__name__}: {error}"
+        return f"the class cannot be imported: {described(error)}"
     if found is None:
         return f"no class {spec.name} in {place}"
     if not isinstance(found, type) or not issubclass(found, tileops.Op):
@@ -69,11 +71,12 @@ def find_class(spec: OpSpec) -> type[Any] | str:
     return found
 
 
-def _subclasses(base: type[Any]) -> dict[str, type[Any]]:
-    """All classes below `base` by name; of several, the last defined."""
+def _subclasses(base: type[Any], spec: OpSpec) -> dict[str, type[Any]]:
+    """Classes below `base` where the spec has its home, by name; of several, the last defined."""
     found: dict[str, type[Any]] = {}
     for cls in base.__subclasses__():
-        found |= {cls.__name__: cls} | _subclasses(cls)
+        own = {cls.__name__: cls} if spec.is_for(cls.__module__) else {}
+        found |= own | _subclasses(cls, spec)
     return found
 
 

@@ -29,11 +29,26 @@ def _error(spec: OpSpec, check: int, path: str, message: str) -> Finding:
 def _check_ref_api(spec: OpSpec) -> Iterator[Finding]:
     if spec.ref_api is None:
         return
-    first = spec.ref_api.partition(".")[0]
-    if spec.in_tree or first == "torch" or first in sys.modules:
-        missing = missing_attribute(spec.ref_api)
-        if missing is not None:
-            yield _error(spec, 6, "ref_api", f"{missing} does not exist")
+    if spec.ref_api.startswith("torch."):
+        importlib.import_module("torch")
+    missing = (missing_attribute if spec.in_tree else missing_of_loaded)(spec.ref_api)
+    if missing is not None:
+        yield _error(spec, 6, "ref_api", f"{missing} does not exist")
+
+
+def missing_of_loaded(path: str) -> str | None:
+    """As `missing_attribute`, of modules that are loaded: a spec from outside has none imported."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        found: object = sys.modules.get(".".join(parts[:length]))
+        if found is None:
+            continue
+        for end in range(length, len(parts)):
+            if not hasattr(found, parts[end]):
+                return None if hasattr(found, "__path__") else ".".join(parts[: end + 1])
+            found = getattr(found, parts[end])
+        return None
+    return None
 
 
 def missing_attribute(path: str) -> str | None:

@@ -73,9 +73,10 @@ bench: .venv/.dev ## Time the ops with TileLang kernels on this machine's GPU, a
 	    --graph --jobs 8 --patience 60 --json '$(RESULTS)/bench.json' --resume $(ARGS)
 	$(BIN)/tileops report '$(RESULTS)/bench.json'
 
-bench-cpu: .venv/.dev ## Time small rows of many ops on the CPU for half a minute, and write the report
+bench-cpu: .venv/.dev ## Measure the CPU, time small rows of many ops on it, and write the report
 	mkdir -p '$(RESULTS)'
-	OMP_NUM_THREADS=1 $(BIN)/tileops bench --budget 25 --patience 2 --seconds 0.05 --against torch \
+	OMP_NUM_THREADS=1 $(BIN)/tileops doctor --measure
+	OMP_NUM_THREADS=1 $(BIN)/tileops bench --budget 20 --patience 2 --seconds 0.05 --against torch \
 	    --json '$(RESULTS)/cpu.json' --junit '$(RESULTS)/cpu.xml' $(ARGS)
 	$(BIN)/tileops report '$(RESULTS)/cpu.json'
 

@@ -416,6 +416,25 @@ def test_contract_faults_belong_to_construction():
         cls()
 
 
+@pytest.mark.parametrize("name", ["kernel_types", "interfaces", "delegate_types"])
+@pytest.mark.parametrize("declared", [None, [AddKernel], {AddKernel}])
+def test_declaration_of_a_class_that_is_no_mapping(name, declared):
+    cls = add_op(**{name: declared})
+    with pytest.raises(TypeError) as caught:
+        cls()
+    assert str(caught.value) == (
+        f"{cls.__name__}: {name} must be a mapping, got a {type(declared).__name__}"
+    )
+
+
+def test_table_follows_what_the_class_declares_now():
+    kernels = {"plain": add_kernel()}
+    cls = add_op(kernels)
+    cls()
+    kernels["fast"] = add_kernel(preferred_over={"plain"})
+    assert list(cls()._installed_kernel_types) == ["plain", "fast"]
+
+
 def test_table_is_shared_until_the_registry_changes(monkeypatch):
     cls = add_op()
     assert cls()._installed_kernel_types is cls()._installed_kernel_types

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -66,6 +67,13 @@ class Construction(OpState):
 
     def _install_table(self) -> None:
         """Take over the class's implementation table with what backends added."""
+        for name in ("kernel_types", "interfaces", "delegate_types"):
+            declared: object = getattr(self, name)
+            if not isinstance(declared, Mapping):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} must be a mapping, got a "
+                    f"{type(declared).__name__}"
+                )
         if self.kernel_types or self.interfaces or registry.current.kernel_types:
             self._use_table(implementation_table(type(self)))
 
@@ -94,7 +102,8 @@ def implementation_table(cls: type[OpState]) -> ImplementationTable:
         TypeError: an interface or an implementation has the wrong form.
         ValueError: keys or preferences contradict each other.
     """
-    basis = (registry.current.version, id(cls.kernel_types), id(cls.interfaces))
+    declared = *cls.kernel_types.items(), *cls.interfaces.items()
+    basis = (registry.current.version, declared)
     known = _tables.get(cls)
     if known is not None and known[0] == basis:
         return known[1]

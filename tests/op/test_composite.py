@@ -110,19 +110,12 @@ def test_op_cannot_hold_itself_or_what_holds_it(outer):
     assert str(caught.value).endswith(f": {name} holds {name} holds {name}")
 
 
-class Unlike:
-    def __hash__(self):
-        raise KeyError("no hash")
-
-
-@pytest.mark.parametrize("identity", [[1], Unlike()])
-def test_unhashable_identity(outer, identity):
+def test_unhashable_identity(outer):
     op = outer()
     with pytest.raises(TypeError) as caught:
-        op.delegate_for("first", identity)
+        op.delegate_for("first", [1])
     assert str(caught.value) == (
-        f"{type(op).__name__}: stage 'first': the identity cannot be hashed, it is a "
-        f"{type(identity).__name__}"
+        f"{type(op).__name__}: stage 'first': the identity cannot be hashed, it is a list"
     )
 
 

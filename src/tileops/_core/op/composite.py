@@ -106,7 +106,7 @@ class Composite(Entries):
             raise KeyError(f"{self._name} declares no stage {stage!r}; declared: {declared}")
         try:
             hash(identity)
-        except Exception as error:
+        except TypeError as error:
             raise TypeError(
                 f"{self._name}: stage {stage!r}: the identity cannot be hashed, it is a "
                 f"{type(identity).__name__}"

@@ -223,6 +223,31 @@ def paged_prefill(cached: int, new: int, batch: int, heads: tuple[int, int], wid
     )
 
 
+def latent(batch: int, entries: int, heads: int, width: int) -> Case:
+    """One query of each request over a latent cache; beside two products and a softmax."""
+    scale = (width + 64) ** -0.5
+
+    def inputs() -> tuple[Tensor, ...]:
+        queries = draw(batch, heads, width), draw(batch, heads, 64)
+        return *queries, draw(batch, entries, 1, width), draw(batch, entries, 1, 64)
+
+    def products(q: Tensor, q_pe: Tensor, k: Tensor, k_pe: Tensor) -> Tensor:
+        k, k_pe = k[:, :, 0], k_pe[:, :, 0]
+        scores = torch.baddbmm(q_pe @ k_pe.mT, q, k.mT)
+        return torch.softmax(scores * scale, -1) @ k
+
+    return Case(
+        "latent decode",
+        f"B{batch} S{entries} H{heads} D{width}+64",
+        "MultiHeadLatentAttentionDecodeWithKVCacheFwdOp",
+        {},
+        inputs,
+        2.0 * batch * heads * entries * (2 * width + 64),
+        "TFLOP/s",
+        {"products": products},
+    )
+
+
 def cases() -> Iterator[Case]:
     """What is measured."""
     llama = 32, 8
@@ -235,6 +260,8 @@ def cases() -> Iterator[Case]:
     yield paged_decode(8, 32768, 64, llama, 128)
     yield paged_decode(64, 4096, 16, llama, 128)
     yield paged_decode(64, 4096, 64, llama, 128)
+    yield latent(32, 4096, 128, 512)
+    yield latent(128, 16384, 128, 512)
     for width, heads in ((128, llama), (64, llama), (256, (16, 4))):
         for batch, length in ((4, 2048), (4, 4096), (1, 16384)):
             for is_causal in (True, False):

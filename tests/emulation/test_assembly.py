@@ -15,6 +15,7 @@ from tileops._programs.program import Program
 from tileops.attention.programs import prefill
 from tileops.attention.programs.decode import Decoding, build_decode, build_decode_paged
 from tileops.attention.programs.dense import build_attention_pipelined
+from tileops.attention.programs.latent import Latent, build_latent_decode
 from tileops.attention.programs.packed import build_attention_packed, build_attention_paged
 from tileops.attention.programs.rotation import Rotation
 from tileops.attention.programs.softmax import Heads
@@ -160,6 +161,7 @@ PROGRAMS = {
     "packed requests, widest heads": lambda: packed(256, 128, 80, 1, right=0),
     "pages": lambda: packed(128, 128, 128, 1, page=16, turned=128, right=0),
     "pages, widest heads": lambda: packed(256, 128, 64, 1, page=64, turned=256, right=0),
+    "latent": lambda: build_latent_decode(Latent(128, 512, 64, "bfloat16", 0.1)),
     "decode": lambda: decode(128, 64, 3, -1, 0),
     "decode, widest heads": lambda: decode(256, 64, 3, 100, 0),
     "decode, pages": lambda: decode(128, 64, 3, -1, 16),

@@ -10,11 +10,14 @@ from tileops.attention import (
     GroupedQueryAttentionDenseFwdOp,
     GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp,
     GroupedQueryAttentionVarlenFwdOp,
+    MultiHeadLatentAttentionDecodeWithKVCacheFwdOp,
 )
 from tileops.attention.kernels import (
     DenseAttentionCall,
     DenseAttentionDecodeKernel,
     DenseAttentionPipelinedKernel,
+    LatentDecodeCall,
+    LatentDecodePipelinedKernel,
     PagedDecodeKernel,
     PagedPrefillCall,
     PagedPrefillPipelinedKernel,
@@ -432,6 +435,40 @@ def test_many_new_tokens_of_a_request_have_their_own_kernel() -> None:
     assert reason == "takes many tokens of a request, not one"
     reason = PagedPrefillPipelinedKernel.refusal(paged_call(max_seqlen_q=7, head_dim=96))
     assert reason == "attends with heads of [64, 128, 256] channels, not 96"
+
+
+def latent_call(**changes) -> LatentDecodeCall:
+    facts = {"heads": 128, "kv_heads": 1, "latent_dim": 512, "rope_dim": 64,
+             "dtype": torch.bfloat16, "arch": 90, "sm_count": 132}  # fmt: skip
+    return LatentDecodeCall(**{**facts, **changes})
+
+
+@pytest.mark.parametrize("changes", [{}, {"latent_dim": 128}, {"heads": 16, "latent_dim": 256}])
+def test_latent_decoding_is_pipelined(changes) -> None:
+    op = MultiHeadLatentAttentionDecodeWithKVCacheFwdOp()
+    assert op.key_for("latent_decode", latent_call(**changes)) == "pipelined"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dtype": torch.float32}, "attends in float16 and bfloat16, not float32"),
+        ({"kv_heads": 2}, "reads a cache of one head, not of 2"),
+        (
+            {"latent_dim": 96},
+            "attends with [128, 256, 512] latent and 64 rotated channels, not 96 and 64",
+        ),
+        (
+            {"rope_dim": 32},
+            "attends with [128, 256, 512] latent and 64 rotated channels, not 512 and 32",
+        ),
+    ],
+)
+def test_latent_decoding_that_is_refused_says_why(changes, reason: str) -> None:
+    call = latent_call(**changes)
+    assert LatentDecodePipelinedKernel.refusal(call) == reason
+    op = MultiHeadLatentAttentionDecodeWithKVCacheFwdOp()
+    assert op.key_for("latent_decode", call) == "portable"
 
 
 def varlen_call(**changes) -> VarlenAttentionCall:

@@ -12,6 +12,7 @@ from emulation.cases.case import Case
 from tileops.attention.kernels import (
     DenseAttentionDecodeKernel,
     DenseAttentionPipelinedKernel,
+    LatentDecodePipelinedKernel,
     PagedDecodeKernel,
     PagedPrefillPipelinedKernel,
     VarlenAttentionPipelinedKernel,
@@ -23,6 +24,7 @@ from tileops.attention.reference import (
     grouped_query_attention_dense,
     grouped_query_attention_prefill_paged_with_kv_cache,
     grouped_query_attention_varlen,
+    multi_head_latent_attention_decode_with_kv_cache,
 )
 
 # Weights are rounded before they meet the values, so the error is relative to the values.
@@ -151,7 +153,7 @@ def _paged(
                 part[row] = draw(length, kv_heads)
         tokens, one = sum(new), torch.ones(1)
         starts, lengths = torch.tensor([0, *new]).cumsum(0).int(), torch.tensor(cached).int()
-        new_rows = draw(tokens, heads), draw(tokens, kv_heads), draw(tokens, kv_heads)
+        new_rows = draw(tokens, heads + 2 * kv_heads).split([heads, kv_heads, kv_heads], dim=1)
         return *new_rows, *pages, one, one, starts, lengths, table
 
     def expected(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -175,6 +177,27 @@ def _paged(
         inputs,
         expected,
         contains=("tl::wgmma_ss", "tl::wgmma_rs", "tl::tma_load"),
+        absolute=ABSOLUTE[dtype],
+    )
+
+
+def _latent(name, batch, entries, heads, width, dtype, blocks):
+    """One query of each request over a latent cache; the rotated part has 64 channels."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(batch, *shape, generator=generator).to(dtype)
+
+        queries = draw(heads, width), draw(heads, 64)
+        return *queries, draw(entries, 1, width), draw(entries, 1, 64)
+
+    return Case(
+        name,
+        LatentDecodePipelinedKernel,
+        (heads, width, dtype, blocks),
+        inputs,
+        multi_head_latent_attention_decode_with_kv_cache,
+        contains=("tl::wgmma_ss", "tl::wgmma_rs", "tl::tma_load", "tl::tma_store"),
         absolute=ABSOLUTE[dtype],
     )
 
@@ -208,4 +231,6 @@ CASES = (
     _paged("small pages", [100, 64, 0, 300], [1, 1, 0, 1], 8, 2, 64, 16, F16),
     _paged("large pages", [1, 64, 5, 331], [0, 1, 1, 1], 6, 1, 128, 128, BF16, rotary=64),
     _paged("last positions", [310], [1], 6, 2, 128, 64, F16, softcap=5.0, rotary=128),
+    _latent("latent, one part", 1, 300, 64, 512, F16, 1),
+    _latent("latent, parts, odd heads", 2, 450, 130, 128, BF16, 18),
 )

@@ -16,6 +16,7 @@ from tileops.attention.kernels.gradients import (
 from tileops.attention.kernels.latent import (
     LatentDecodeCall,
     LatentDecodeFwdInterface,
+    LatentDecodePipelinedKernel,
     LatentDecodePortableKernel,
 )
 from tileops.attention.kernels.paged import (
@@ -43,6 +44,7 @@ __all__ = [
     "DenseAttentionPortableKernel",
     "LatentDecodeCall",
     "LatentDecodeFwdInterface",
+    "LatentDecodePipelinedKernel",
     "LatentDecodePortableKernel",
     "PagedDecodeKernel",
     "PagedPrefillCall",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
+from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.attention.kernels.decode import compile_split, parts_of
 from tileops.attention.kernels.device import HOPPER, Group, operand_fault, page_fault
 from tileops.attention.kernels.paged import PagedPrefillCall, PagedPrefillFwdInterface
@@ -55,6 +55,36 @@ class Pages(NamedTuple):
         from tileops.attention.programs.rotation import turns
 
         return turns(self.rotary_dim, self.rope_base) if self.rotary_dim else [0]
+
+
+_UNIT = 8  # elements of 16 bytes
+
+
+def _rows(x: Tensor) -> Tensor:
+    """`x` `[T, H, D]`, copied unless its rows are whole and 16-byte aligned."""
+    heads, size = x.shape[1:]
+    whole = x.stride(2) == 1 and (heads == 1 or x.stride(1) == size)
+    return x if whole and x.stride(0) % _UNIT == 0 else x.contiguous()
+
+
+def _line(x: Tensor) -> tuple[Tensor, int]:
+    """The memory from the first to the last element of `x`, and how far its rows are apart."""
+    x = aligned(_rows(x))
+    length = (x.shape[0] - 1) * x.stride(0) + x.shape[1] * x.shape[2]
+    return x.as_strided((length,), (1,)), x.stride(0) // _UNIT
+
+
+def _padded(x: Tensor) -> Tensor:
+    """`x` `[T, H, D]` with the heads between its rows, where such lie there, else copied.
+
+    Queries that come with keys and values in one matrix are read where they are.
+    """
+    x = _rows(x)
+    count, _, size = x.shape
+    held = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
+    if x.stride(0) % size or x.data_ptr() % BOUNDARY or count * x.stride(0) > held:
+        return aligned(x.contiguous())
+    return x.as_strided((count, x.stride(0) // size, size), (x.stride(0), size, 1))
 
 
 class _Programs(NamedTuple):
@@ -124,17 +154,18 @@ class PagedKernel(Kernel, PagedPrefillFwdInterface):
         if q.shape[0] == 0:
             return out
         programs = self.program()
-        q, k_new, v_new, *metadata = (
-            aligned(part.contiguous())
-            for part in (q, k_new, v_new, cu_seqlens_q, cache_seqlens, block_table)
-        )
+        metadata = [
+            aligned(part.contiguous()) for part in (cu_seqlens_q, cache_seqlens, block_table)
+        ]
         pages = aligned(k_pages), aligned(v_pages)
         metadata.append(programs.turns)
-        programs.append(k_new, v_new, *pages, *metadata, self._longest(q.shape[0]))
+        (keys, k_pitch), (values, v_pitch) = _line(k_new), _line(v_new)
+        longest = self._longest(q.shape[0])
+        programs.append(keys, values, *pages, *metadata, longest, k_pitch, v_pitch)
         for copy, original in zip(pages, (k_pages, v_pages), strict=True):
             if copy is not original:
                 original.copy_(copy)
-        self._attend(programs.attend, (q, *pages, *metadata), block_table, out)
+        self._attend(programs.attend, (_padded(q), *pages, *metadata), block_table, out)
         return out
 
     @abstractmethod

@@ -23,7 +23,8 @@ PAGE_UNIT = 64
 """Rows that every tile of keys is a multiple of: pages divide it or are multiples."""
 SMALLEST_PAGE = 8
 """Rows of the smallest page: fewer are no whole pattern of a swizzled tile."""
-_HALVES = (torch.float16, torch.bfloat16)
+HALVES = (torch.float16, torch.bfloat16)
+"""Element types that tensor cores multiply here."""
 _FIXED_TILES = 3.0  # what a block costs beside its tiles of keys, in tiles
 _MERGE_TILES = 2.0  # likewise the merging of parts
 _MOST_PARTS = 128
@@ -74,7 +75,7 @@ class Group(NamedTuple):
 
 def operand_fault(call: AttentionCall, sizes: Collection[int]) -> str | None:
     """Why operands of this kind are not multiplied on tensor cores, or None."""
-    if call.dtype not in _HALVES:
+    if call.dtype not in HALVES:
         return f"attends in float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
     if call.head_dim not in sizes:
         return f"attends with heads of {sorted(sizes)} channels, not {call.head_dim}"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.alignment import aligned
+from tileops.attention.kernels.decode import SplitPrograms
+from tileops.attention.kernels.device import HALVES, HOPPER, part_count
 from tileops.attention.kernels.softmax import SoftmaxAttention
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
+
+_ROWS = 64  # heads of a tile
+_COLUMNS = 128  # entries that a block takes at once
+_MERGED = 4  # parts that a thread reads at once
 
 
 @dataclass(frozen=True)
@@ -74,3 +82,72 @@ class LatentDecodePortableKernel(PortableKernel[LatentDecodeCall], LatentDecodeF
         # Values as wide as the keys suit every backend of torch; the tail is thrown away.
         out = SoftmaxAttention(width**-0.5).attend(query, cache, cache)
         return out[:, 0, :, : self.call.latent_dim].contiguous()
+
+
+class LatentDecodePipelinedKernel(Kernel, LatentDecodeFwdInterface):
+    """Attention on Hopper's tensor cores, each entry read once as key and value; 16-bit operands.
+
+    Args:
+        heads: query heads.
+        latent_dim: channels of the latent part.
+        dtype: element type.
+        blocks: blocks that run at once, one on each multiprocessor.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    SIZES = (128, 256, 512)
+    """Channels of the latent part."""
+    ROPE = 64
+    """Channels of the rotated part."""
+
+    def __init__(self, heads: int, latent_dim: int, dtype: torch.dtype, blocks: int) -> None:
+        super().__init__()
+        self.heads, self.latent_dim = heads, latent_dim
+        self.dtype, self.blocks = dtype, blocks
+
+    @classmethod
+    def refusal(cls, call: LatentDecodeCall) -> str | None:
+        """Refuses several cache heads, and other elements and widths."""
+        if call.dtype not in HALVES:
+            return f"attends in float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+        if call.kv_heads != 1:
+            return f"reads a cache of one head, not of {call.kv_heads}"
+        if call.latent_dim not in cls.SIZES or call.rope_dim != cls.ROPE:
+            return (
+                f"attends with {list(cls.SIZES)} latent and {cls.ROPE} rotated channels, not "
+                f"{call.latent_dim} and {call.rope_dim}"
+            )
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: LatentDecodeCall
+    ) -> tuple[Hashable, Callable[[], LatentDecodePipelinedKernel]]:
+        """One build for each number of heads, width and element type."""
+        constants = (call.heads, call.latent_dim, call.dtype, call.sm_count)
+        return constants, lambda: cls(*constants)
+
+    def make_program(self, config: Mapping[str, Any]) -> SplitPrograms:
+        """Compile both programs."""
+        from tileops.attention.programs.decode import build_merge
+        from tileops.attention.programs.latent import Latent, build_latent_decode
+
+        name = str(self.dtype).removeprefix("torch.")
+        scale = (self.latent_dim + self.ROPE) ** -0.5
+        attend = build_latent_decode(Latent(self.heads, self.latent_dim, self.ROPE, name, scale))
+        merge = build_merge(self.heads, self.latent_dim, name, rows=_MERGED)
+        return SplitPrograms(attend.compile(HOPPER), merge.compile(HOPPER))
+
+    def forward(self, q: Tensor, q_pe: Tensor, k: Tensor, k_pe: Tensor) -> Tensor:
+        """Attend."""
+        entries = k.shape[1]
+        if entries == 0:
+            return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+        blocks = q.shape[0] * -(-self.heads // _ROWS)
+        parts = part_count(blocks, -(-entries // _COLUMNS), self.blocks)
+        operands = (q, q_pe, k[:, :, 0], k_pe[:, :, 0])
+        rows = (aligned(part.contiguous()) for part in operands)
+        self.program().run(*rows, out=out, parts=parts)
+        return out

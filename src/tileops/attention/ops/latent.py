@@ -9,6 +9,7 @@ from tileops._core.op.units import tensor_core
 from tileops.attention.kernels import (
     LatentDecodeCall,
     LatentDecodeFwdInterface,
+    LatentDecodePipelinedKernel,
     LatentDecodePortableKernel,
 )
 
@@ -24,7 +25,10 @@ class MultiHeadLatentAttentionDecodeWithKVCacheFwdOp(Op):
     Source: DeepSeek-V2, 2024.
     """
 
-    kernel_types = {"portable": LatentDecodePortableKernel}
+    kernel_types = {
+        "pipelined": LatentDecodePipelinedKernel,
+        "portable": LatentDecodePortableKernel,
+    }
     interfaces = {"latent_decode": LatentDecodeFwdInterface}
 
     def forward(self, q: Tensor, q_pe: Tensor, k: Tensor, k_pe: Tensor) -> Tensor:

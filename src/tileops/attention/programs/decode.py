@@ -317,7 +317,7 @@ def build_decode(heads: Heads, *, how: Decoding) -> Program:
 def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
     """Attention of at most one query of each request over the pages that hold its keys.
 
-    Tensors: `Q [T, H, D]`, `K` and `V [rows of all pages, H_kv, D]`, `Starts [B + 1]`,
+    Tensors: `Q [T, H or more, D]`, `K` and `V [rows of all pages, H_kv, D]`, `Starts [B + 1]`,
     `Cached [B]` and `Table [B, W]` int32 as the interface of paged attention tells them, `Turns`
     int64 as the rotation, one element where there is none, `Partial`, `Lse` and `Out` as
     `build_decode` has them; contiguous, 16-byte aligned, none empty. A request sees its cached keys
@@ -330,13 +330,13 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
     H, HK, D, dtype = heads.count, heads.kv_count, heads.size, heads.dtype
     run, places = _block(heads, how)
     B, tokens, ends = T.dynamic("B"), T.dynamic("tokens"), T.dynamic("ends")
-    rows, width = T.dynamic("rows"), T.dynamic("width")
+    pitch, rows, width = T.dynamic("pitch"), T.dynamic("rows"), T.dynamic("width")
     area, height = T.dynamic("area"), T.dynamic("height")
     pairs = how.rotation.width // 2 if how.rotation else 1
 
     @T.prim_func
     def decode(
-        Q: T.Tensor((tokens, H, D), dtype),
+        Q: T.Tensor((tokens, pitch, D), dtype),
         K: T.Tensor((rows, HK, D), dtype),
         V: T.Tensor((rows, HK, D), dtype),
         Starts: T.Tensor((ends,), "int32"),

@@ -117,7 +117,7 @@ def build_attention_packed(heads: Heads, *, mask: Mask, tiling: Tiling) -> Progr
 def build_attention_paged(heads: Heads, *, mask: Mask, tiling: Tiling, source: Source) -> Program:
     """Attention of packed requests over the pages that hold their keys, the newest last.
 
-    Tensors: `Q [T, H, D]`, `K` and `V [rows of all pages, H_kv, D]`, `Starts [B + 1]`,
+    Tensors: `Q [T, H or more, D]`, `K` and `V [rows of all pages, H_kv, D]`, `Starts [B + 1]`,
     `Cached [B]` and `Table [B, W]` int32 as the interface of paged attention tells them, `Turns`
     int64 as the rotation, one element where there is none, `Out [T, H, D]`; contiguous, 16-byte
     aligned, none empty. A request sees its cached keys and those of its queries.
@@ -132,11 +132,11 @@ def build_attention_paged(heads: Heads, *, mask: Mask, tiling: Tiling, source: S
     attend = _attend(heads, tiling, mask, source)
     pairs = source.rotation.width // 2 if source.rotation is not None else 1
     B, tokens, ends = T.dynamic("B"), T.dynamic("tokens"), T.dynamic("ends")
-    rows, width = T.dynamic("rows"), T.dynamic("width")
+    pitch, rows, width = T.dynamic("pitch"), T.dynamic("rows"), T.dynamic("width")
 
     @T.prim_func
     def attention(
-        Q: T.Tensor((tokens, H, D), dtype),
+        Q: T.Tensor((tokens, pitch, D), dtype),
         K: T.Tensor((rows, HK, D), dtype),
         V: T.Tensor((rows, HK, D), dtype),
         Starts: T.Tensor((ends,), "int32"),

@@ -112,6 +112,9 @@ PROGRAMS = {
     "two rows of float32": lambda: on_chip(
         1 << 13, "float32", 256, 2, centred=True, biased=True, added=True
     ),
+    "gated row": lambda: on_chip(
+        1 << 14, "bfloat16", 256, 2, centred=True, biased=True, adaptive=True, gated=True
+    ),
     "longest row, sum": lambda: on_chip(1 << 14, "bfloat16", 512, added=True),
     "longest row, centred": lambda: on_chip(1 << 14, "bfloat16", 512, centred=True, biased=True),
     "streamed": lambda: build_norm_streaming(

@@ -17,8 +17,13 @@ from tileops.elementwise.kernels import (
 )
 from tileops.elementwise.kernels.layout import Layout, arrange
 from tileops.elementwise.kernels.pointwise import GatedCall
-from tileops.norm import LayerNormFwdOp
-from tileops.norm.kernels import LayerNormCall, LayerNormOnChipKernel
+from tileops.norm import AdaLayerNormFwdOp, AdaLayerNormZeroFwdOp, LayerNormFwdOp
+from tileops.norm.kernels import (
+    AdaLayerNormCall,
+    AdaLayerNormOnChipKernel,
+    LayerNormCall,
+    LayerNormOnChipKernel,
+)
 from tileops.reduction import CumsumFwdOp, SoftmaxFwdOp, SumFwdOp, VarFwdOp, VarMeanFwdOp
 from tileops.reduction.kernels import (
     ColumnReductionKernel,
@@ -311,3 +316,11 @@ def test_layer_norm_is_held_on_chip() -> None:
     call = LayerNormCall(4096, 1e-5, True, False, BF16, **HOPPER)
     assert LayerNormFwdOp([4096]).key_for("layer_norm", call) == "on_chip"
     assert LayerNormOnChipKernel.entry_for(call)[0] == (4096, BF16, 1e-5, True, False)
+
+
+def test_adaptive_norms_are_held_on_chip() -> None:
+    longest = AdaLayerNormOnChipKernel.LONGEST_ROW
+    for n, key in ((longest, "on_chip"), (longest + 1, "portable")):
+        for op, gated in ((AdaLayerNormFwdOp(), False), (AdaLayerNormZeroFwdOp(), True)):
+            call = AdaLayerNormCall(n, 1e-5, gated, BF16, **HOPPER)
+            assert op.key_for("ada_layer_norm", call) == key

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tileops.norm import FusedAddRMSNormFwdOp, LayerNormFwdOp, RMSNormFwdOp, reference
+from tileops.norm import (
+    AdaLayerNormFwdOp,
+    AdaLayerNormZeroFwdOp,
+    FusedAddRMSNormFwdOp,
+    LayerNormFwdOp,
+    RMSNormFwdOp,
+    reference,
+)
 from tileops.norm.kernels import RMSNormOnChipKernel
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
@@ -142,3 +149,20 @@ def test_sum_and_norm_are_accurate(draw, serving, n, dtype):
     expected = reference.rms_norm(total.double(), weight.double(), normalized_shape=[n], eps=1e-6)
     torch.testing.assert_close(output.double(), expected, **TOLERANCE[dtype])
     assert serving(op, "add_rms_norm") <= {"AddRMSNormOnChipKernel", "AddRMSNormStreamingKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 1001, 1152, 4096, 16384])
+def test_adaptive_layer_norm_is_accurate(draw, serving, n, dtype):
+    x, scale, shift, gate = (draw(37, n, dtype=dtype) for _ in range(4))
+    tolerance = {"rtol": TOLERANCE[dtype]["rtol"], "atol": 1e-3}
+    wide = [item.double() for item in (x, scale, shift, gate)]
+    for op, given in (
+        (AdaLayerNormFwdOp(), (x, scale, shift)),
+        (AdaLayerNormZeroFwdOp(), (x, scale, shift, gate)),
+    ):
+        expected = reference.ada_layer_norm(*wide[:3])
+        if len(given) > 3:
+            expected = reference.ada_layer_norm_zero(*wide)
+        torch.testing.assert_close(op(*given).double(), expected, **tolerance)
+        assert serving(op, "ada_layer_norm") == {"AdaLayerNormOnChipKernel"}

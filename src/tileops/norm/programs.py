@@ -18,6 +18,7 @@ from tileops._programs.rows import WARP, row_loader, row_reduction, row_sum
 from tileops._programs.vectors import F32, as_float, item_bytes, store_vector, widest_vector
 
 _CHAINS = 4  # independent partial sums of a thread, so that additions do not wait for each other
+_GATE = 2  # its place among the parameters; it is a matrix always
 _PREFETCH_BYTES = 64  # per thread: parameters up to this size are fetched together with the row
 
 
@@ -32,6 +33,8 @@ class Norm:
         weighted: whether there is a weight.
         biased: whether there is a bias.
         added: whether `x` is the rounded sum of two matrices, which is a result as well.
+        adaptive: whether weight and bias are matrices, with a row for each row of `x`.
+        gated: whether results are multiplied by one more matrix.
     """
 
     dtype: str
@@ -40,6 +43,18 @@ class Norm:
     weighted: bool = True
     biased: bool = False
     added: bool = False
+    adaptive: bool = False
+    gated: bool = False
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """Which of weight, bias and gate there are."""
+        present = (self.weighted, self.biased, self.gated)
+        return tuple(place for place, found in enumerate(present) if found)
+
+    def row_of(self, parameter: int, row: Any) -> Any:
+        """The row of a parameter that belongs to a row of `x`, None where one serves all."""
+        return row if self.adaptive or parameter == _GATE else None
 
 
 def _join(total):
@@ -71,17 +86,20 @@ def _normaliser(norm: Norm, count: int):
     """Makes a macro that stores one normalised vector of a row."""
 
     @T.macro
-    def put(x, i, w, b, j, scale, centre, Y, row, column):
+    def put(x, i, beside, j, scale, centre, Y, row, column):
         f = T.alloc_local((count,), F32)
         y = T.alloc_local((count,), norm.dtype)
         for v in T.unroll(count):
             f[v] = (as_float(x[i + v]) - centre[0]) * scale[0]
         if norm.weighted:
             for v in T.unroll(count):
-                f[v] = f[v] * as_float(w[j + v])
+                f[v] = f[v] * as_float(beside[0][j + v])
         if norm.biased:
             for v in T.unroll(count):
-                f[v] = f[v] + as_float(b[j + v])
+                f[v] = f[v] + as_float(beside[1][j + v])
+        if norm.gated:
+            for v in T.unroll(count):
+                f[v] = f[v] * as_float(beside[2][j + v])
         for v in T.vectorized(count):
             y[v] = T.cast(f[v], norm.dtype)
         store_vector(Y[row, column], y, count, norm.dtype)
@@ -173,9 +191,10 @@ def build_norm_on_chip(
 ) -> Program:
     """Each row is held in registers: one read and one write of every matrix.
 
-    Tensors: `X [M, width]`, the other summand, weight `[width]`, bias, the result `Y [M, width]`
-    and the sum; contiguous, `M` at run time, all starting on 16-byte boundaries. In the place of
-    one that `norm` does not have, the caller passes `X`, or `Y` for a result.
+    Tensors: `X [M, width]`, the other summand or the gate, weight `[width]` (`[M, width]` where it
+    is adaptive), bias, the result `Y [M, width]` and the sum; contiguous, `M` at run time, all
+    starting on 16-byte boundaries. In the place of one that `norm` does not have, the caller passes
+    `X`, or `Y` for a result.
 
     Args:
         norm: what is computed.
@@ -188,9 +207,8 @@ def build_norm_on_chip(
     count = widest_vector(width, dtype)
     whole, rest = divmod(width // count, lanes)
     held = (whole + (rest > 0)) * count
-    parameters = norm.weighted + norm.biased
-    prefetch = parameters and held * item_bytes(dtype) <= _PREFETCH_BYTES
-    beside = held if prefetch else count
+    parameters = norm.parameters
+    prefetch = held * item_bytes(dtype) <= _PREFETCH_BYTES
     load_row = row_loader(width // count, lanes, count)
     statistics = _row_statistics(norm, width, lanes, rows)
     put = _normaliser(norm, count)
@@ -198,48 +216,51 @@ def build_norm_on_chip(
     M = T.dynamic("M")
 
     @T.macro
-    def store(x, w, b, total, centre, W, B, Y, row, k, column):
-        if parameters and not prefetch:
-            if norm.weighted:
-                for v in T.vectorized(count):
-                    w[v] = W[column * count + v]
-            if norm.biased:
-                for v in T.vectorized(count):
-                    b[v] = B[column * count + v]
+    def load_vector(registers, source, row, column):
+        for v in T.vectorized(count):
+            if row is None:
+                registers[v] = source[column * count + v]
+            else:
+                registers[v] = source[row, column * count + v]
+
+    @T.macro
+    def store(x, beside, total, centre, sources, Y, row, k, column):
+        if not prefetch:
+            for j in parameters:
+                load_vector(beside[j], sources[j], norm.row_of(j, row), column)
         at = k * count if prefetch else 0
-        put(x, k * count, w, b, at, total, centre, Y, row, column * count)
+        put(x, k * count, beside, at, total, centre, Y, row, column * count)
 
     @T.macro
     def normalise(X, R, W, B, Y, S, block):
         thread = T.get_thread_binding(0)
         x = T.alloc_local((held,), dtype)
-        w = T.alloc_local((beside,), dtype)
-        b = T.alloc_local((beside,), dtype)
+        beside = tuple(T.alloc_local((held if prefetch else count,), dtype) for _ in range(3))
         total = T.alloc_local((_CHAINS,), F32)
         centre = T.alloc_local((1,), F32)
         lane = thread % lanes
         # A block's surplus rows repeat the last one up to the store: barriers stay uniform.
         row = T.min(block * rows + thread // lanes, M - 1) if rows > 1 else block
         load_row(x, X, row, lane)
-        if prefetch and norm.weighted:
-            load_row(w, W, None, lane)
-        if prefetch and norm.biased:
-            load_row(b, B, None, lane)
+        if prefetch:
+            for j in parameters:
+                load_row(beside[j], (W, B, R)[j], norm.row_of(j, row), lane)
         if norm.added:
             add(x, R, S, row, lane, block * rows + thread // lanes < M)
         statistics(x, total, centre, lane, thread)
         if block * rows + thread // lanes < M:
             for k in T.unroll(whole):
-                store(x, w, b, total, centre, W, B, Y, row, k, k * lanes + lane)
+                store(x, beside, total, centre, (W, B, R), Y, row, k, k * lanes + lane)
             if rest:
                 if lane < rest:
-                    store(x, w, b, total, centre, W, B, Y, row, whole, whole * lanes + lane)
+                    at = whole * lanes + lane
+                    store(x, beside, total, centre, (W, B, R), Y, row, whole, at)
 
     def matrix() -> Any:
         return T.Tensor((M, width), dtype)
 
     def parameter(present: bool) -> Any:
-        return T.Tensor((width,), dtype) if present else matrix()
+        return T.Tensor((width,), dtype) if present and not norm.adaptive else matrix()
 
     @T.prim_func
     def norm_on_chip(
@@ -342,7 +363,7 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
             load(b, tensors[3], None, first, n)
         for u in T.unroll(n):
             at = (first + u * threads) * count
-            put(x, u * count, w, b, u * count, total, centre, tensors[4], row, at)
+            put(x, u * count, (w, b), u * count, total, centre, tensors[4], row, at)
 
     @T.macro
     def normalise(tensors, row):

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from emulation.cases.case import Case
 from tileops.norm.kernels import (
+    AdaLayerNormOnChipKernel,
     AddLayerNormOnChipKernel,
     AddLayerNormStreamingKernel,
     AddRMSNormOnChipKernel,
@@ -72,6 +73,18 @@ def _added(kernel, name, rows, n, dtype, length, biased=False, **more):
     return Case(name, kernel, (length, dtype, EPS, True, biased), inputs, expected, **more)
 
 
+def _adaptive(name, rows, n, dtype, gated, **more):
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        x, scale, shift, gate = torch.randn(4, rows, n, generator=generator).to(dtype)
+        return x, scale, shift, gate if gated else None
+
+    def expected(x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
+        normed = layer_norm(x, normalized_shape=(n,), eps=EPS) * scale + shift
+        return normed if gate is None else normed * gate
+
+    return Case(name, AdaLayerNormOnChipKernel, (n, dtype, EPS, gated), inputs, expected, **more)
+
+
 WIDE = ("uint4", "store_global_128")
 
 CASES = (
@@ -95,6 +108,10 @@ CASES = (
     _layer(LayerNormOnChipKernel, "no weight", 5, 64, torch.float32, False, True, 64),
     _layer(LayerNormStreamingKernel, "part of a step", 2, 40000, torch.float32, True, True, 4),
     _layer(LayerNormStreamingKernel, "odd width", 2, 4097, torch.float32, False, False, 1),
+    _adaptive("gated", 3, 4096, torch.bfloat16, True, contains=WIDE),
+    _adaptive("rows of several warps", 5, 1152, torch.float16, False, contains=WIDE),
+    _adaptive("long row", 2, 12000, torch.float32, True),
+    _adaptive("odd width", 3, 77, torch.float32, False),
     _added(AddRMSNormOnChipKernel, "row of a block", 3, 4096, torch.bfloat16, 4096),
     _added(AddRMSNormOnChipKernel, "rows of a warp", 9, 200, torch.float16, 200),
     _added(AddRMSNormStreamingKernel, "part of a step", 2, 33000, torch.bfloat16, 8),

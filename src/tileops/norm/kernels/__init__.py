@@ -32,6 +32,7 @@ from tileops.norm.kernels.gradients import (
     RowNormBwdPortableKernel,
 )
 from tileops.norm.kernels.row_tiles import (
+    AdaLayerNormOnChipKernel,
     AddLayerNormOnChipKernel,
     AddLayerNormStreamingKernel,
     AddRMSNormOnChipKernel,
@@ -78,6 +79,7 @@ __all__ = [
     "AddLayerNormStreamingKernel",
     "AdaLayerNormCall",
     "AdaLayerNormFwdInterface",
+    "AdaLayerNormOnChipKernel",
     "AdaLayerNormPortableKernel",
     "RowNormBwdCall",
     "RowNormBwdInterface",

@@ -12,6 +12,7 @@ from torch import Tensor
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops.kernels import Kernel
 from tileops.norm.kernels.rows import (
+    AdaLayerNormFwdInterface,
     AddLayerNormFwdInterface,
     AddRMSNormFwdInterface,
     LayerNormCall,
@@ -45,6 +46,8 @@ class _OnChipKernel(Kernel):
     """Elements of the longest row that the registers of a block hold."""
     centred: ClassVar[bool] = False
     added: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = False
+    gated = False
     _SMALL = 1 << 15  # bytes of a row, of which a multiprocessor has registers for two
     _HELD = 64  # elements a thread holds at most
     _LANES = (128, 256, 512)  # threads of a row that are worth trying
@@ -116,6 +119,8 @@ class _StreamingKernel(Kernel):
     supported_archs = frozenset({_HOPPER})
     centred: ClassVar[bool] = False
     added: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = False
+    gated: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -164,6 +169,8 @@ def _norm_of(kernel: _OnChipKernel | _StreamingKernel) -> Any:
         kernel.has_weight,
         kernel.has_bias,
         kernel.added,
+        kernel.adaptive,
+        kernel.gated,
     )
 
 
@@ -263,3 +270,36 @@ class AddLayerNormStreamingKernel(_StreamingKernel, AddLayerNormFwdInterface):
     ) -> tuple[Tensor, Tensor]:
         """Add and normalise every row."""
         return _launch(self.program(), x, residual, weight, bias)
+
+
+class AdaLayerNormOnChipKernel(_OnChipKernel, AdaLayerNormFwdInterface):
+    """LayerNorm with a scale, a shift and perhaps a gate for each row, held in registers.
+
+    Args:
+        n: elements of a row.
+        dtype: element type.
+        eps: added to the variance.
+        gated: whether there is a gate.
+    """
+
+    preferred_over = frozenset()
+    centred = True
+    adaptive = True
+
+    def __init__(self, n: int, dtype: torch.dtype, eps: float, gated: bool) -> None:
+        super().__init__(n, dtype, eps, True, True)
+        self.gated = gated
+
+    @classmethod
+    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
+        """One build for each kind of row; the number of rows is none of it."""
+        constants = (call.n, call.dtype, call.eps, call.has_gate)
+        return constants, lambda: cls(*constants)
+
+    def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
+        """Normalise every row."""
+        x = aligned(x)
+        output = torch.empty_like(x)
+        matrices = (x if item is None else aligned(item) for item in (gate, scale, shift))
+        self.program()(x, *matrices, output, output)
+        return output

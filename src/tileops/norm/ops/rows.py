@@ -11,6 +11,7 @@ from tileops._core.op import Op
 from tileops.norm.kernels import (
     AdaLayerNormCall,
     AdaLayerNormFwdInterface,
+    AdaLayerNormOnChipKernel,
     AdaLayerNormPortableKernel,
     AddLayerNormFwdInterface,
     AddLayerNormOnChipKernel,
@@ -179,7 +180,10 @@ class FusedAddLayerNormFwdOp(Op):
 class _AdaLayerNormOp(Op):
     """Layer norm of the last axis with an affine map for each element."""
 
-    kernel_types = {"portable": AdaLayerNormPortableKernel}
+    kernel_types = {
+        "on_chip": AdaLayerNormOnChipKernel,
+        "portable": AdaLayerNormPortableKernel,
+    }
     interfaces = {"ada_layer_norm": AdaLayerNormFwdInterface}
 
     def __init__(self, eps: float = 1e-5, *, target: str | None = None) -> None:

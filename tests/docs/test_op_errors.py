@@ -12,7 +12,7 @@ from pages import ROOT, functions, node
 from tileops import errors
 
 DOCUMENT = ROOT / "docs" / "op-errors.md"
-NUMBERS = [f"E{number:02}" for number in range(1, 86) if number != 17]
+NUMBERS = [f"E{number:02}" for number in range(1, 90) if number != 17]
 
 
 def rows() -> list[tuple[str, str, str, str]]:

@@ -286,14 +286,15 @@ def work():
         try:
             backend.set_default_target(target)
         except backend_error as error:
-            world.seen.append(str(error))
+            world.seen.append(error)
 """
     run = "t = threading.Thread(target=work)\nt.start()\nt.join(10)" if thread else "work()"
     head = HEAD + "from tileops.errors import BackendError as backend_error\n"
     packages(pkg_vain=head + source + run)
     assert backend.registered_targets() == ("vain",)
     refusal = "user's choice; entry point pkg_vain (pkg_vain) may not set it while it is imported"
-    assert world.seen == [f"the default target is the {refusal}"] * 3
+    assert [type(error) for error in world.seen] == [BackendError] * 3
+    assert {str(error) for error in world.seen} == {f"the default target is the {refusal}"}
     assert backend.default_target() is None
     sys.modules["pkg_vain"].backend.set_default_target("vain")
     assert backend.default_target() == "vain"

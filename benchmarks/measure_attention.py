@@ -14,6 +14,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 import time
@@ -251,23 +252,10 @@ def latent(batch: int, entries: int, heads: int, width: int) -> Case:
 def cases() -> Iterator[Case]:
     """What is measured."""
     llama = 32, 8
-    yield dense(32, 1, 4096, llama, 128)
-    yield dense(8, 1, 32768, llama, 128)
-    yield dense(1, 1, 131072, llama, 128)
-    yield dense(8, 1, 4096, (128, 8), 128)
-    yield dense(16, 1, 16384, (16, 4), 64)
-    yield dense(8, 1, 16384, (16, 4), 256)
-    yield paged_decode(8, 32768, 64, llama, 128)
-    yield paged_decode(64, 4096, 16, llama, 128)
-    yield paged_decode(64, 4096, 64, llama, 128)
-    yield latent(32, 4096, 128, 512)
-    yield latent(128, 16384, 128, 512)
     for width, heads in ((128, llama), (64, llama), (256, (16, 4))):
         for batch, length in ((4, 2048), (4, 4096), (1, 16384)):
             for is_causal in (True, False):
                 yield dense(batch, length, length, heads, width, is_causal)
-    for is_causal in (True, False):
-        yield dense(8, 512, 512, llama, 128, is_causal)
     yield varlen((4096,) * 4, llama, 128)
     yield varlen((512,) * 16, llama, 128)
     yield varlen((100, 3000, 17, 8000, 1, 900, 2500, 60), llama, 128)
@@ -275,12 +263,35 @@ def cases() -> Iterator[Case]:
     yield varlen((4096,) * 4, (16, 4), 256)
     yield paged_prefill(0, 4096, 4, llama, 128)
     yield paged_prefill(32768, 1024, 8, llama, 128)
-    yield paged_prefill(32768, 1024, 8, (32, 8), 256)
+    yield paged_prefill(32768, 1024, 8, llama, 256)
+    yield latent(32, 4096, 128, 512)
+    yield latent(128, 16384, 128, 512)
+    yield paged_decode(8, 32768, 64, llama, 128)
+    yield paged_decode(64, 4096, 16, llama, 128)
+    yield paged_decode(64, 4096, 64, llama, 128)
+    yield dense(8, 1, 32768, llama, 128)
+    yield dense(1, 1, 131072, llama, 128)
+    yield dense(32, 1, 4096, llama, 128)
+    yield dense(8, 1, 4096, (128, 8), 128)
+    yield dense(16, 1, 16384, (16, 4), 64)
+    yield dense(8, 1, 16384, (16, 4), 256)
+    for is_causal in (True, False):
+        yield dense(8, 512, 512, llama, 128, is_causal)
 
 
-def warm(place: int) -> str | None:
-    """Compile what a case needs into the caches; the error's text when that fails."""
-    case = list(cases())[place]
+def builds() -> dict[str, Case]:
+    """A case of each program: batches, lengths and numbers of requests share one."""
+    found: dict[str, Case] = {}
+    for case in cases():
+        static = " ".join(re.findall(r"(?:H\d+(?:/\d+)?|D[\d+]+|page \d+|b?float16)", case.dims))
+        shown = {k: v for k, v in case.params.items() if k != "max_seqlen_q"}
+        found.setdefault(f"{case.name} {static} {shown}", case)
+    return found
+
+
+def warm(build: str) -> str | None:
+    """Compile a program into the caches; the error's text when that fails."""
+    case = builds()[build]
     try:
         case.ours()(*case.inputs())
         torch.cuda.synchronize()
@@ -357,9 +368,9 @@ def main() -> None:
     begin = time.perf_counter()
     arguments.out.mkdir(parents=True, exist_ok=True)
     chosen = [case for case in cases() if arguments.only in str(case)]
-    places = [place for place, case in enumerate(cases()) if arguments.only in str(case)]
+    needed = [build for build, case in builds().items() if arguments.only in str(case)]
     with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn")) as pool:
-        faults = [fault for fault in pool.map(warm, places) if fault]
+        faults = [fault for fault in pool.map(warm, needed) if fault]
     clock = Clock()
     copy = copy_rate(clock)
     about = environment(arguments.commit)

@@ -432,6 +432,8 @@ def test_table_follows_what_the_class_declares_now():
     cls = add_op(kernels)
     cls()
     kernels["fast"] = add_kernel(preferred_over={"plain"})
+    assert list(cls()._installed_kernel_types) == ["plain"]
+    cls.kernel_types = kernels
     assert list(cls()._installed_kernel_types) == ["plain", "fast"]
 
 

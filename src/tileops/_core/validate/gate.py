@@ -43,15 +43,21 @@ class Gate:
     @property
     def closed(self) -> bool:
         """Whether no row can be judged."""
-        names = self.spec.signature.params
-        params = [name for name, param in names.items() if isinstance(param, Param)]
-        return any(
+        declared = self.spec.signature.params
+        params = [name for name, param in declared.items() if isinstance(param, Param)]
+        return self._has_ambiguous_paths() or any(
             path.count(".") < 2
             or path.startswith(("signature.types.", "signature.forall."))
             or _PRESENCE.match(path) is not None
             or any(_is_at(path, f"signature.params.{name}") for name in params)
             for path in self._deciding
         )
+
+    def _has_ambiguous_paths(self) -> bool:
+        """Whether a tensor has a name with which paths of fields do not tell their field."""
+        signature = self.spec.signature
+        tensors = (*signature.params, *signature.inputs, *signature.outputs)
+        return not all(map(str.isidentifier, tensors))
 
     def blocks(self, branch: Branch, present: Iterable[str]) -> bool:
         """Whether rows on a branch cannot be judged.

@@ -97,6 +97,15 @@ def test_value_that_names_no_module(value):
         loaded(point)
 
 
+def test_a_name_is_shown_in_one_printable_line(packages, monkeypatch):
+    packages()
+    point = EntryPoint("\x1b[31mred", "no_such_module", loading.GROUP)
+    monkeypatch.setattr(loading, "entry_points", lambda group: [point, point])
+    with pytest.warns(RuntimeWarning, match="could not be loaded"):
+        (line,) = backend.load_failures()
+    assert line.startswith(r"\x1b[31mred = no_such_module: ModuleNotFoundError")
+
+
 def test_interrupted_package_is_tried_again(packages):
     source = """
 import builtins

@@ -18,7 +18,7 @@ from importlib.metadata import EntryPoint
 from types import FrameType
 from typing import NamedTuple
 
-from tileops._core.plugins import is_imported, is_importing, names_module
+from tileops._core.plugins import is_imported, is_importing, labelled, names_module
 
 _points: dict[str, tuple[EntryPoint, ...]] = {}
 _failures: dict[EntryPoint, str] = {}
@@ -187,11 +187,6 @@ def is_loading(group: str) -> bool:
 def depth(point: EntryPoint) -> int:
     """How many times over this thread is loading a plug-in."""
     return _under_way.get(threading.get_ident(), []).count(point)
-
-
-def labelled(point: EntryPoint) -> str:
-    """A plug-in in a message."""
-    return f"entry point {point.name} ({point.value})"
 
 
 def _all_under_way() -> tuple[EntryPoint, ...]:

@@ -22,7 +22,10 @@ _LONGEST = 500
 
 
 class Loading(NamedTuple):
-    """How loading one plug-in went; `failure` is None when it succeeded."""
+    """How loading one plug-in went; `failure` is None when it succeeded.
+
+    Name and value are those of the entry point, in printable form.
+    """
 
     name: str
     value: str
@@ -32,10 +35,19 @@ class Loading(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name} = {self.value}: {self.failure or 'loaded'}"
 
+    @classmethod
+    def of(cls, point: EntryPoint, seconds: float, failure: str | None) -> Loading:
+        """How loading an entry point went."""
+        return cls(_line(point.name), _line(point.value), seconds, failure)
+
+    def is_of(self, point: EntryPoint) -> bool:
+        """Whether it is an entry point's."""
+        return (self.name, self.value) == (_line(point.name), _line(point.value))
+
 
 def in_order(points: Iterable[EntryPoint]) -> list[EntryPoint]:
-    """Entry points by name, then value: the same order on every machine."""
-    return sorted(points, key=lambda point: (point.name, point.value))
+    """Entry points by name, then value, each once: the same order on every machine."""
+    return sorted(dict.fromkeys(points), key=lambda point: (point.name, point.value))
 
 
 def names_module(point: EntryPoint) -> bool:
@@ -80,10 +92,20 @@ def described(error: BaseException) -> str:
         text = str(error)
     except FAILURES:
         text = "(its text cannot be made)"
-    words = " ".join(text.split())
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    shown = _line(text)
     cut = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
     return f"{type(error).__name__}: {cut}"
+
+
+def _line(text: str) -> str:
+    """A text in one printable line."""
+    words = " ".join(text.split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+
+
+def labelled(point: EntryPoint) -> str:
+    """A plug-in in a message."""
+    return f"entry point {_line(point.name)} ({_line(point.value)})"
 
 
 def is_imported(point: EntryPoint) -> bool:

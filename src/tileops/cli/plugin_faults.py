@@ -13,8 +13,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileops._core.owners import labelled
-from tileops._core.plugins import FAILURES, described
+from tileops._core.plugins import FAILURES, described, labelled
 from tileops._core.spec import registry as specs
 from tileops._core.spec.model import OpSpec
 from tileops.cli.output import UsageFault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from tileops._core.plugins import Loading
@@ -22,13 +23,13 @@ def plugin_rows(faults: Collection[Fault]) -> list[dict[str, Any]]:
     from tileops._core.targets import loading
 
     groups = (("pack", spec_registry.loadings()), ("backend", loading.loadings()))
-    at_fault = {(each.owner.name, each.owner.value) for each in faults if each.owner is not None}
+    at_fault = [each.owner for each in faults if each.owner is not None]
     return [_row(kind, each, at_fault) for kind, loadings in groups for each in loadings]
 
 
-def _row(kind: str, loading: Loading, at_fault: Collection[tuple[str, str]]) -> dict[str, Any]:
+def _row(kind: str, loading: Loading, at_fault: Collection[EntryPoint]) -> dict[str, Any]:
     state = "loaded" if loading.seconds < SLOW_SECONDS else "loaded, but slow"
-    if (loading.name, loading.value) in at_fault:
+    if any(map(loading.is_of, at_fault)):
         state = "loaded, at fault"
     return {
         "kind": kind,

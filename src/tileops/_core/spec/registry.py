@@ -31,6 +31,7 @@ from tileops._core.plugins import (
     in_order,
     is_imported,
     is_importing,
+    labelled,
     loaded,
 )
 from tileops._core.spec.content import (
@@ -169,7 +170,7 @@ def allow(package: str) -> None:
     if plugin is not None:
         raise ManifestError(
             f"allow({package!r}): what specs may name is the user's choice; "
-            f"{owners.labelled(plugin)} may not widen it while it is imported"
+            f"{labelled(plugin)} may not widen it while it is imported"
         )
     with _lock:
         _manifest = _loaded().allowing(package)
@@ -238,7 +239,7 @@ def _take_back(point: EntryPoint) -> None:
     """Undo that an entry point was resolved."""
     owners.withdraw(point)
     _pending.append(point)
-    _loadings[:] = [each for each in _loadings if (each.name, each.value) != _key(point)]
+    _loadings[:] = [each for each in _loadings if not each.is_of(point)]
 
 
 def _load_entry_point(point: EntryPoint) -> None:
@@ -269,10 +270,10 @@ def _load_entry_point(point: EntryPoint) -> None:
         _pending.remove(point)
         failure = _merge_pack(point, content, failure)
         seconds = time.perf_counter() - started
-        _loadings.append(Loading(*_key(point), seconds, failure or None))
+        _loadings.append(Loading.of(point, seconds, failure or None))
         if failure:
             owners.has_failed(point, failure)
-            _unsaid.append(f"{owners.labelled(point)} cannot be loaded: {failure}")
+            _unsaid.append(f"{labelled(point)} cannot be loaded: {failure}")
         elif is_importing(point):
             _unsettled.append(point)
 
@@ -287,7 +288,7 @@ def _merge_pack(point: EntryPoint, content: Content | None, failure: str) -> str
         except ManifestError as error:
             failure = str(error)
     if failure:
-        found = problem(owners.labelled(point), "", f"cannot be loaded: {failure}")
+        found = problem(labelled(point), "", f"cannot be loaded: {failure}")
         _manifest = _loaded().reporting(found)
     return failure
 
@@ -303,10 +304,6 @@ def _withdraw(point: EntryPoint) -> None:
 
 
 owners.on_withdrawal(_withdraw)
-
-
-def _key(point: EntryPoint) -> tuple[str, str]:
-    return point.name, point.value
 
 
 def _resolve(point: EntryPoint, half: bool) -> Content:

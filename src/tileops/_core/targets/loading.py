@@ -17,7 +17,15 @@ import warnings
 from importlib.metadata import EntryPoint, entry_points
 
 from tileops._core import owners
-from tileops._core.plugins import FAILURES, Loading, described, in_order, is_importing, loaded
+from tileops._core.plugins import (
+    FAILURES,
+    Loading,
+    described,
+    in_order,
+    is_importing,
+    labelled,
+    loaded,
+)
 from tileops._core.spec.registry import manifest
 from tileops._core.targets.registry import GROUP
 from tileops.errors import BackendError
@@ -62,7 +70,7 @@ def ensure_complete(op: str) -> None:
         plugin = owners.importing(GROUP) or owners.helping(GROUP)
         if plugin is not None:
             raise BackendError(
-                f"{op} cannot be constructed while {owners.labelled(plugin)} is imported, which "
+                f"{op} cannot be constructed while {labelled(plugin)} is imported, which "
                 "registers and does nothing more: not all implementations are known yet"
             )
         ensure_loaded()
@@ -78,7 +86,7 @@ def _take_turn() -> bool:
             break
         if waited_for is not None and waited_for is _current:
             raise BackendError(
-                f"another thread has been importing {owners.labelled(waited_for)} for more than "
+                f"another thread has been importing {labelled(waited_for)} for more than "
                 f"{PATIENCE:.0f} seconds; a backend package registers at import and waits for "
                 "no other thread"
             )
@@ -123,9 +131,7 @@ def _warn_of_failures() -> None:
 
 def failures() -> tuple[str, ...]:
     """A line per package that could not be loaded: name, value, exception."""
-    return tuple(
-        f"{each.name} = {each.value}: {each.failure}" for each in _loadings if each.failure
-    )
+    return tuple(str(each) for each in _loadings if each.failure)
 
 
 def loadings() -> tuple[Loading, ...]:
@@ -155,7 +161,7 @@ def _load(point: EntryPoint) -> None:
         raise
     _tried.add((point.name, point.value))
     seconds = time.perf_counter() - started
-    _loadings.append(Loading(point.name, point.value, seconds, failure))
+    _loadings.append(Loading.of(point, seconds, failure))
 
 
 def _forget(point: EntryPoint, before: set[str]) -> None:

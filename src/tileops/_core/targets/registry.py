@@ -19,6 +19,7 @@ import torch
 from tileops._core import owners
 from tileops._core.lang.values import shown
 from tileops._core.owners import Origin
+from tileops._core.plugins import labelled
 from tileops.errors import BackendError, UnknownTargetError
 
 GROUP = "tileops.backends"
@@ -182,7 +183,7 @@ def set_default(target: str | None) -> None:
     plugin = owners.importing(GROUP) or owners.helping(GROUP)
     if plugin is not None:
         raise BackendError(
-            f"the default target is the user's choice; {owners.labelled(plugin)} may not set it "
+            f"the default target is the user's choice; {labelled(plugin)} may not set it "
             "while it is imported"
         )
     with lock:

@@ -11,6 +11,7 @@ from tileops.errors import SignatureError
 from tileops.norm import (
     BatchNormBwdOp,
     BatchNormFwdOp,
+    GroupNormBwdOp,
     GroupNormFwdOp,
     InstanceNormFwdOp,
     reference,
@@ -219,3 +220,17 @@ def test_infinities_stay_in_their_group(draw):
     assert y[1, 2:].isnan().all()
     assert y[0].isfinite().all()
     assert y[1, :2].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("has_weight", [True, False])
+def test_group_norm_gradients_are_accurate(draw, close, dtype, has_weight):
+    grad, x = draw(3, 6, 5, 7, dtype=dtype), draw(3, 6, 5, 7, dtype=dtype) + 1
+    weight = draw(6, dtype=dtype) if has_weight else None
+    found = GroupNormBwdOp(2)(grad, x, weight)
+    for one, other in zip(
+        found, reference.group_norm_bwd(grad, x, weight, num_groups=2), strict=True
+    ):
+        assert (one is None) == (other is None)
+        if one is not None:
+            close(one, other, 1e-4 if one.dtype is torch.float32 else None)

@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from tileops.norm import (
+    AdaLayerNormBwdOp,
     AdaLayerNormFwdOp,
+    AdaLayerNormZeroBwdOp,
     AdaLayerNormZeroFwdOp,
     FusedAddLayerNormFwdOp,
     FusedAddRMSNormBwdOp,
@@ -186,3 +188,22 @@ def test_addends_have_gradients_of_their_own(draw):
     grad_x, grad_residual, _ = FusedAddRMSNormBwdOp()(*given)
     assert torch.equal(grad_x, grad_residual)
     assert grad_x.data_ptr() != grad_residual.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_of_modulated_norms_are_accurate(draw, close, dtype):
+    grad, x, scale, shift, gate = (draw(2, 3, 130, dtype=dtype) for _ in range(5))
+    bound = 1e-4 if dtype is torch.float32 else None
+    for given, op, function in (
+        ((grad, x, scale), AdaLayerNormBwdOp, reference.ada_layer_norm_bwd),
+        ((grad, x, scale, shift, gate), AdaLayerNormZeroBwdOp, reference.ada_layer_norm_zero_bwd),
+    ):
+        for one, other in zip(op()(*given), function(*given), strict=True):
+            close(one, other, bound)
+
+
+def test_the_gradient_of_a_shift_is_memory_of_its_own(draw):
+    grad, x, scale = (draw(4, 8) for _ in range(3))
+    _, _, grad_shift = AdaLayerNormBwdOp()(grad, x, scale)
+    assert torch.equal(grad_shift, grad)
+    assert grad_shift.data_ptr() != grad.data_ptr()

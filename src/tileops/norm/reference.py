@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 import torch
@@ -128,6 +129,52 @@ def fused_add_layer_norm_bwd(
     grad = (wide + grad_residual_out.double()).to(grad_out.dtype)
     assert grad_weight is not None
     return grad, grad.clone(), grad_weight, grad_bias.to(weight.dtype)
+
+
+def ada_layer_norm_bwd(
+    grad_out: Tensor, x: Tensor, scale: Tensor, *, eps: float = 1e-5
+) -> tuple[Tensor, ...]:
+    """Differentiated by torch."""
+    given = (x, scale, torch.zeros_like(x))
+    return _gradients_of_all(partial(ada_layer_norm, eps=eps), grad_out, given)
+
+
+def ada_layer_norm_zero_bwd(
+    grad_out: Tensor, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor, *, eps: float = 1e-5
+) -> tuple[Tensor, ...]:
+    """Differentiated by torch."""
+    given = (x, scale, shift, gate)
+    return _gradients_of_all(partial(ada_layer_norm_zero, eps=eps), grad_out, given)
+
+
+def group_norm_bwd(
+    grad_out: Tensor,
+    x: Tensor,
+    weight: Tensor | None = None,
+    *,
+    num_groups: int,
+    eps: float = 1e-5,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Differentiated by torch; the bias adds up what arrives."""
+
+    def norm(x: Tensor, weight: Tensor | None) -> Tensor:
+        return group_norm(x, weight, num_groups=num_groups, eps=eps)
+
+    grad_bias = grad_out.double().sum((0, *range(2, x.dim()))).to(x.dtype)
+    if not x.numel():
+        return x.clone(), None if weight is None else torch.zeros_like(weight), grad_bias
+    return *_differentiated(norm, grad_out, x, weight), grad_bias
+
+
+def _gradients_of_all(
+    function: Callable[..., Tensor], grad_out: Tensor, tensors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """The gradients of all arguments in float64, rounded once."""
+    leaves = [x.double().requires_grad_() for x in tensors]
+    with torch.enable_grad():
+        found = function(*leaves)
+    gradients = torch.autograd.grad(found, leaves, grad_out.double())
+    return tuple(g.to(x.dtype) for g, x in zip(gradients, tensors, strict=True))
 
 
 def _differentiated(

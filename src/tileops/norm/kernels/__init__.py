@@ -1,6 +1,6 @@
 """Kernel interfaces of the norm family and their implementations.
 
-Of rows, of channels, and fused with what follows; gradients of those of rows.
+Of rows, of channels, and fused with what follows; gradients.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ from tileops.norm.kernels.fused import (
     HeadNormRotaryPortableKernel,
 )
 from tileops.norm.kernels.gradients import (
+    AdaLayerNormBwdInterface,
+    AdaLayerNormBwdPortableKernel,
+    GroupNormBwdCall,
+    GroupNormBwdInterface,
+    GroupNormBwdPortableKernel,
     RowNormBwdCall,
     RowNormBwdInterface,
     RowNormBwdPortableKernel,
@@ -81,6 +86,11 @@ __all__ = [
     "AdaLayerNormFwdInterface",
     "AdaLayerNormOnChipKernel",
     "AdaLayerNormPortableKernel",
+    "AdaLayerNormBwdInterface",
+    "AdaLayerNormBwdPortableKernel",
+    "GroupNormBwdCall",
+    "GroupNormBwdInterface",
+    "GroupNormBwdPortableKernel",
     "RowNormBwdCall",
     "RowNormBwdInterface",
     "RowNormBwdPortableKernel",

@@ -194,7 +194,8 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
         """Normalise every row."""
 
         def affine(x: Tensor, scale: Tensor, shift: Tensor, *gate: Tensor) -> Tensor:
-            normed = F.layer_norm(x.float(), (self.call.n,), eps=self.call.eps)
+            wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        normed = F.layer_norm(wide, (self.call.n,), eps=self.call.eps)
             normed.mul_(scale).add_(shift)
             return normed.mul_(*gate) if gate else normed
 

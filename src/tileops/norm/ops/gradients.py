@@ -1,4 +1,4 @@
-"""Gradients of norms of rows; the statistics are formed again from the input."""
+"""Gradients of norms of rows and of groups; statistics are formed again from the input."""
 
 from __future__ import annotations
 
@@ -10,17 +10,33 @@ from torch import Tensor
 
 from tileops._core.op import Op
 from tileops.norm.kernels import (
+    AdaLayerNormBwdInterface,
+    AdaLayerNormBwdPortableKernel,
+    AdaLayerNormCall,
+    GroupNormBwdCall,
+    GroupNormBwdInterface,
+    GroupNormBwdPortableKernel,
     RowNormBwdCall,
     RowNormBwdInterface,
     RowNormBwdPortableKernel,
 )
-from tileops.norm.ops.layout import FLOAT32_EPSILON, as_rows, as_vector, in_shape, in_shape_of
+from tileops.norm.ops.layout import (
+    FLOAT32_EPSILON,
+    as_channels,
+    as_rows,
+    as_vector,
+    in_shape,
+    in_shape_of,
+)
 
 __all__ = [
     "RMSNormBwdOp",
     "LayerNormBwdOp",
     "FusedAddRMSNormBwdOp",
     "FusedAddLayerNormBwdOp",
+    "AdaLayerNormBwdOp",
+    "AdaLayerNormZeroBwdOp",
+    "GroupNormBwdOp",
 ]
 
 
@@ -146,3 +162,86 @@ class FusedAddLayerNormBwdOp(_RowNormBwdOp):
             grad_out, residual_out, weight, grad_residual_out, n
         )
         return grad, grad.clone(), grad_weight, grad_bias
+
+
+class _AdaLayerNormBwdOp(Op):
+    """Gradients of a layer norm with an affine map for each element."""
+
+    kernel_types = {"portable": AdaLayerNormBwdPortableKernel}
+    interfaces = {"ada_layer_norm_bwd": AdaLayerNormBwdInterface}
+
+    def __init__(self, eps: float = 1e-5, *, target: str | None = None) -> None:
+        self.eps = eps
+        super().__init__(target=target)
+
+    def _gradients(
+        self,
+        grad_out: Tensor,
+        x: Tensor,
+        scale: Tensor,
+        shift: Tensor | None,
+        gate: Tensor | None,
+    ) -> list[Any]:
+        """The gradients of `x`, the scale, the shift and the gate, None where there is none."""
+        n = x.shape[-1]
+        call = AdaLayerNormCall(n, self.eps, gate is not None, x.dtype, device=x.device)
+        parts = (grad_out, x, scale, shift, gate)
+        rows = (None if part is None else as_rows(part, n) for part in parts)
+        found = self.kernel_for("ada_layer_norm_bwd", call)(*rows)
+        return [None if part is None else in_shape_of(part, x) for part in found]
+
+
+class AdaLayerNormBwdOp(_AdaLayerNormBwdOp):
+    """Gradients of `AdaLayerNormFwdOp`: returns `(grad_x, grad_scale, grad_shift)`.
+
+    Statistics and products are float32 for every dtype and rounded once. Source: the derivative of
+    the forward op.
+    """
+
+    def forward(self, grad_out: Tensor, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients."""
+        grad_x, grad_scale, grad_shift, _ = self._gradients(grad_out, x, scale, None, None)
+        return grad_x, grad_scale, grad_shift
+
+
+class AdaLayerNormZeroBwdOp(_AdaLayerNormBwdOp):
+    """Gradients of `AdaLayerNormZeroFwdOp`: of `x`, the scale, the shift and the gate.
+
+    Statistics and products are float32 for every dtype and rounded once. Source: the derivative of
+    the forward op.
+    """
+
+    def forward(
+        self, grad_out: Tensor, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Compute the gradients."""
+        grad_x, grad_scale, grad_shift, grad_gate = self._gradients(grad_out, x, scale, shift, gate)
+        return grad_x, grad_scale, grad_shift, grad_gate
+
+
+class GroupNormBwdOp(Op):
+    """Gradients of `GroupNormFwdOp`: returns `(grad_x, grad_weight, grad_bias)`.
+
+    `grad_weight` is None without a weight. Statistics, products and sums are float32 for every
+    dtype and rounded once.
+
+    Source: the derivative of `torch.nn.functional.group_norm`.
+    """
+
+    kernel_types = {"portable": GroupNormBwdPortableKernel}
+    interfaces = {"group_norm_bwd": GroupNormBwdInterface}
+
+    def __init__(self, num_groups: int, eps: float = 1e-5, *, target: str | None = None) -> None:
+        self.num_groups = num_groups
+        self.eps = eps
+        super().__init__(target=target)
+
+    def forward(
+        self, grad_out: Tensor, x: Tensor, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Compute the gradients."""
+        facts = (self.num_groups, self.eps, weight is not None, x.dtype)
+        kernel = self.kernel_for("group_norm_bwd", GroupNormBwdCall(*facts, device=x.device))
+        found = kernel(as_channels(grad_out), as_channels(x), as_vector(weight))
+        grad_x, grad_weight, grad_bias = found
+        return grad_x.view(x.shape), grad_weight, grad_bias

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tileops.testing.calling import spec_of
 from tileops.testing.choice import chosen_ops
 from tileops.testing.compiling import bounded_ops
 from tileops.testing.memory import poisoned
@@ -23,15 +22,9 @@ def poisoned_memory() -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`op` runs over the names of the chosen ops.
-
-    `bounded` runs over those that have operators, `composite` over those that are made of others.
-    """
+    """`op` runs over the names of the chosen ops, `bounded` over those that have operators."""
     names = metafunc.config.getoption("tileops_ops", None)
     if "op" in metafunc.fixturenames:
         metafunc.parametrize("op", chosen_ops(names))
     if "bounded" in metafunc.fixturenames:
         metafunc.parametrize("bounded", bounded_ops(names))
-    if "composite" in metafunc.fixturenames:
-        composites = [op for op in chosen_ops(names) if spec_of(op).composition is not None]
-        metafunc.parametrize("composite", composites)

@@ -195,7 +195,7 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
 
         def affine(x: Tensor, scale: Tensor, shift: Tensor, *gate: Tensor) -> Tensor:
             wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        normed = F.layer_norm(wide, (self.call.n,), eps=self.call.eps)
+            normed = F.layer_norm(wide, (self.call.n,), eps=self.call.eps)
             normed.mul_(scale).add_(shift)
             return normed.mul_(*gate) if gate else normed
 

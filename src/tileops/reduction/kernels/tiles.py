@@ -221,7 +221,8 @@ class _ColumnKernel(_TileKernel):
         from tileops.reduction.programs import build_row_and_column_fold
 
         layout = self.layout
-        rows = row_walk(self.dtype, layout.rows, rows=1, unroll=4)
+        shared = max(1, 128 // layout.rows.lanes)  # rows of a block where they are short
+        rows = row_walk(self.dtype, layout.rows, rows=shared, unroll=4)
         program = build_row_and_column_fold(fold, rows, walk, result, sliced=layout.parts)
         compiled = program.compile(HOPPER)
 

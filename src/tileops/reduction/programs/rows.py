@@ -231,35 +231,39 @@ def row_parts(fold: Fold, walk: Rows):
     """
     locate, sweep, edges = row_walk(walk)
     take = _taker(fold, walk)
-    reduce_row = row_reduction(walk.lanes, 1, fold.merge)
-    assert walk.rows == 1
+    lanes, rows = walk.lanes, walk.rows
+    reduce_row = row_reduction(lanes, rows, fold.merge)
 
     @T.macro
     def fill(X, P, N, M, S):
-        with T.Kernel(M * S, threads=walk.lanes) as block:
+        with T.Kernel(T.ceildiv(M * S, rows), threads=lanes * rows) as block:
             thread = T.get_thread_binding(0)
             x = T.alloc_local((walk.held,), in_memory(walk.dtype))
             span = T.alloc_local((3,), _I32)
             base = T.alloc_local((2,), _I64)
             partial = shared_states(fold, walk.partials)
             state = begin(fold, fold.chains)
+            place = T.alloc_var(_I32)
             row = T.alloc_var(_I32)
             part = T.alloc_var(_I32)
             size = T.alloc_var(_I32)
             T.pdl_trigger()
-            row = T.truncdiv(block, S)
-            part = block - row * S
+            lane = thread % lanes
+            # Surplus slices of a block repeat the last one up to the store, as rows do.
+            place = T.min(block * rows + thread // lanes, M * S - 1) if rows > 1 else block
+            row = T.truncdiv(place, S)
+            part = place - row * S
             locate(span, base, row, N)
             size = T.ceildiv(span[1], S)
             if part * size < span[1]:
                 last = T.min(part * size + size, span[1])
-                sweep(take, state, x, X, span, base, part * size, last, thread)
+                sweep(take, state, x, X, span, base, part * size, last, lane)
             if part == S - 1:
-                edges(take, state, x, X, span, base, thread)
+                edges(take, state, x, X, span, base, lane)
             _join(fold, state)
             reduce_row(state, partial, thread)
-            if thread == 0:
-                store_state(state, P, block)
+            if lane == 0 and block * rows + thread // lanes < M * S:
+                store_state(state, P, place)
 
     return fill
 

@@ -328,7 +328,19 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("return bool(detect(device))", "return detect(device)",
           "test_misbehaviour.py::test_detector_whose_answer_is_no_truth_value"),
     ),
+    "owners.py": (
+        M("if owner is None or owner not in _failures:", "if True:",
+          "test_plugin_owners.py::"
+          "test_what_a_thread_of_a_failed_package_registers_later_is_refused"),
+        M("if not is_imported(point) and not is_importing(point):", "if False:",
+          "test_plugin_owners.py::test_an_import_that_failed_before_loading_leaves_nothing"),
+        M("return min(found, key=lambda each: (each not in begun, each in _failures))",
+          "return found[0]", "test_plugin_owners.py::test_modules_of_one_package_are_told_apart"),
+    ),
     "targets/loading.py": (
+        M("if is_importing(_current) and owners.importing(GROUP):", "if False:",
+          "test_plugin_owners.py::"
+          "test_a_package_that_asks_while_the_user_imports_it_is_loaded_afterwards"),
         M("owners.has_failed(point, failure)", "pass",
           "test_loading.py::test_failed_package_leaves_nothing_and_is_reported"),
         M("owners.withdraw(point)", "pass",

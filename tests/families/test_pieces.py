@@ -1,0 +1,70 @@
+"""Work in pieces gives what work on the whole gives, bit for bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops._core.dispatch import pieces
+from tileops.elementwise import DivFwdOp, SiluAndMulFwdOp
+from tileops.norm import AdaLayerNormFwdOp, AdaLayerNormZeroFwdOp
+from tileops.reduction import LogSumExpFwdOp
+from tileops.reduction.kernels import reductions
+from tileops.sampling import TopKMaskFwdOp
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 7), (10, 3), (7, 64), (3, 100)])
+def test_every_row_is_written_once(monkeypatch, draw, rows, width) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 24)
+    x, y = draw(rows, width), draw(rows, width)
+    seen = []
+
+    def add(a, b):
+        seen.append(a.shape[0])
+        return a + b
+
+    assert torch.equal(pieces.by_rows(add, torch.empty(rows, width), x, y), x + y)
+    assert sum(seen) == rows
+    assert max(seen) <= max(1, 24 // width)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_pieces_change_no_result(monkeypatch, draw, dtype) -> None:
+    x, y, z, gate = (draw(9, 40, dtype=dtype) for _ in range(4))
+    calls = (
+        (SiluAndMulFwdOp(), (x,)),
+        (AdaLayerNormFwdOp(), (x, y, z)),
+        (AdaLayerNormZeroFwdOp(), (x, y, z, gate)),
+        (DivFwdOp(rounding_mode="trunc"), (x, y[0])),
+        (DivFwdOp(rounding_mode="floor"), (x[0, 0], y[0, 0])),
+        (LogSumExpFwdOp(dim=0), (x,)),
+        (LogSumExpFwdOp(dim=-1, keepdim=True), (x,)),
+    )
+    whole = [op(*inputs) for op, inputs in calls]
+    monkeypatch.setattr(pieces, "PIECE", 64)
+    monkeypatch.setattr(reductions, "PIECE", 64)
+    for (op, inputs), expected in zip(calls, whole, strict=True):
+        assert torch.equal(op(*inputs), expected), op
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_logarithms_of_halves_keep_infinities(dtype) -> None:
+    inf = torch.inf
+    x = torch.tensor([[1.0, inf], [-inf, -inf], [-inf, 2.0], [torch.nan, 1.0]], dtype=dtype)
+    for dim, given in ((1, x), (0, x.T.contiguous())):
+        expected = torch.tensor([inf, -inf, 2.0, torch.nan], dtype=dtype)
+        found = LogSumExpFwdOp(dim=dim)(given)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(LogSumExpFwdOp(dim=1)(x[:, :0]), torch.full((4,), -inf, dtype=dtype))
+
+
+def test_the_largest_k_decides_how_many_logits_are_ordered(draw) -> None:
+    logits = draw(3, 9)
+    k = torch.tensor([1, 4, 20], dtype=torch.int32)
+    masked = TopKMaskFwdOp()(logits, k)
+    assert masked.isfinite().sum(1).tolist() == [1, 4, 9]
+    for row, wanted in zip(range(3), (1, 4, 9), strict=True):
+        kept = masked[row][masked[row].isfinite()].sort(descending=True).values
+        assert torch.equal(kept, logits[row].sort(descending=True).values[:wanted])

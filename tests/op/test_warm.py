@@ -226,13 +226,19 @@ def test_kinds_are_bounded(monkeypatch):
     op(*pair(1))
 
 
-def test_traced_calls_leave_no_kind_behind():
+def test_traced_calls_leave_no_kind_behind(full):
     op = add_op()()
     with FakeTensorMode() as mode:
         x = mode.from_tensor(ones(3))
         op(x, x)
     torch.compile(op, fullgraph=True, backend="eager", dynamic=True)
     assert op._known_calls == {}
+    branching = full()
+    with FakeTensorMode() as mode:
+        x, acc = mode.from_tensor(ones(2, 2)), mode.from_tensor(ones(2, 2))
+        branching(x, acc)
+        branching(x, acc, None, mode.from_tensor(ones(2, 2)))
+    assert branching._effect_branches == {}
 
 
 def test_kinds_from_many_threads(monkeypatch):

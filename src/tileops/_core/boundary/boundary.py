@@ -97,11 +97,11 @@ def make_boundary(
     for number, branch in enumerate(branches):
         name = operator_name(spec, branch)
         schema = operator_schema(spec, parameters, branch)
-        body, fake = unit[f"_body_{number}"], _fake(spec, branch)
+        body, fake = unit[f"_body_{number}"], _fake(spec, branch, unit["_examine"])
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
         operator = register_operator(spec.name, parts, foreign)
         unit[f"_operator_{number}"] = operator
-        unit[f"_direct_{number}"] = short_way(operator, has_formula=parts.formula is not None)
+        unit[f"_direct_{number}"] = short_way(operator)
         schemas[name] = schema
     if len(branches) > 1:
         calls = {_key(branch): unit[f"_call_{i}"] for i, branch in enumerate(branches)}
@@ -141,16 +141,20 @@ def _finder(
     return find
 
 
-def _fake(spec: OpSpec, branch: EffectBranch) -> Callable[..., Any]:
+def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> Callable[..., Any]:
     """The branch's fake: check, then empty results of the checked shapes."""
     names = (*spec.signature.inputs, *(("out",) if branch.has_out else ()))
     returned, held = returned_outputs(spec, branch), held_names(spec)
+    takes_out = any(output.buffered for output in spec.signature.outputs.values())
+    absent = (None,) if takes_out and not branch.has_out else ()
 
     def fake(*arguments: Any) -> Any:
         op = instances.find(arguments[-1])
         if held and torch.is_grad_enabled():
             faults.refuse_held(op, held)
-        record = op._check_in_fake(dict(zip(names, arguments, strict=False)))
+        tensors = dict(zip(names, arguments, strict=False))
+        examine(op, *tensors.values(), *absent)
+        record = op._check_in_fake(tensors)
         made = tuple(fresh_output(record, name) for name in returned)
         if not made:
             return None
@@ -170,6 +174,8 @@ _HELPERS: dict[str, Any] = {
     "_Tensor": torch.Tensor,
     "_strided": torch.strided,
     "_shares_storage": shares_storage,
+    # Leaves out the kernel of a gradient formula, which is written in Python.
+    "_below_autograd": torch._C._AutoDispatchBelowAutograd,
     "_is_dynamo_compiling": torch.compiler.is_dynamo_compiling,
     "_instances": instances.table,
     "_gone": instances.gone,

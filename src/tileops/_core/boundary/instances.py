@@ -24,7 +24,8 @@ _numbers = itertools.count()
 def register(instance: object) -> str:
     """Enter an instance under a new key and return the key."""
     key = f"{type(instance).__name__}#{_run}-{next(_numbers)}"
-    table[key] = weakref.ref(instance, lambda _: table.pop(key, None))
+    forget = table.pop  # The name of the table is gone when the interpreter ends.
+    table[key] = weakref.ref(instance, lambda _: forget(key, None))
     return key
 
 

@@ -113,22 +113,10 @@ def _as_declared(name: str) -> Callable[..., Any]:
     return call
 
 
-def short_way(operator: torch._ops.OpOverload, *, has_formula: bool) -> Callable[..., Any]:
-    """What enters an operator where no compiler looks on and no gradient is wanted.
-
-    The function that the overload wraps; and a gradient formula, whose kernel is written in
-    Python, is left out by staying below autograd.
-    """
+def short_way(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    """What the overload wraps: one step less, which only a compiler needs to see."""
     direct: Callable[..., Any] = getattr(operator, "_op", operator)
-    if not has_formula:
-        return direct
-    below = torch._C._AutoDispatchBelowAutograd
-
-    def enter(*arguments: Any) -> Any:
-        with below():
-            return direct(*arguments)
-
-    return enter
+    return direct
 
 
 def mark_written(*tensors: torch.Tensor | None) -> None:

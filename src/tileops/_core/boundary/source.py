@@ -149,8 +149,12 @@ class _EntryPrinter:
         return parameter.role == "out" or inputs[parameter.name].mutated is not False
 
     def _print_checks(self) -> None:
-        """Examine what is not plainly an ordinary tensor; refuse execution arguments by type."""
+        """Examine what is not plainly an ordinary tensor; refuse execution arguments by type.
+
+        In a trace the fake examines the tensors: each name that is read here would be guarded.
+        """
         examine = f"_examine(_op, {', '.join(self._named_tensors().values())})"
+        self.writer.line("_is_traced = _is_dynamo_compiling()")
         for parameter in self._tensors():
             name = self.names[parameter.name]
             doubt = f"_type({name}) not in _PLAIN or "
@@ -158,9 +162,8 @@ class _EntryPrinter:
                 doubt += f"not _is_writable({name})"
             else:
                 doubt += f"{name}.layout is not _strided or {name}.is_nested"
-            with self.writer.block(
-                f"if {doubt}" if parameter.required else f"if {name} is not None and ({doubt})"
-            ):
+            present = "" if parameter.required else f" or {name} is None"
+            with self.writer.block(f"if not (_is_traced{present}) and ({doubt})"):
                 self.writer.line(examine)
         for parameter in self.execution:
             if parameter.kind is not None:
@@ -246,27 +249,33 @@ class _EntryPrinter:
 
         Where neither a compiler nor autograd has to see the operator, a shorter way leads to it.
         """
-        whole = "_is_dynamo_compiling()"
-        if has_formula(self.spec, branch):
-            given = set(self.spec.backward.outputs.values()) if self.spec.backward else set()
-            wanted = " or ".join(self._requires_grad(n) for n in self._named_inputs() if n in given)
-            whole += f" or _is_grad_enabled() and ({wanted})"
-        entered = f"(_operator_{number} if {whole} else _direct_{number})"
-        call = f"{entered}({', '.join([*self._passed(branch), key])})"
         outputs = self.spec.signature.outputs
         returned = returned_outputs(self.spec, branch)
-        if [*outputs] == returned:
-            self.writer.line(f"return {call}")
-            return
         values = {name: f"_value_{name}" for name in returned}
-        target = f"{', '.join(values.values())} = " if returned else ""
-        self.writer.line(f"{target}{call}")
+        is_whole = [*outputs] == returned
+        target = "return " if is_whole else f"{', '.join(values.values())} = " if returned else ""
+        passed = ", ".join([*self._passed(branch), key])
+        if has_formula(self.spec, branch):
+            with self.writer.block(f"if _is_dynamo_compiling() or {self._wants_gradient()}"):
+                self.writer.line(f"{target}_operator_{number}({passed})")
+            with self.writer.block("else"), self.writer.block("with _below_autograd()"):
+                self.writer.line(f"{target}_direct_{number}({passed})")
+        else:
+            entered = f"(_operator_{number} if _is_dynamo_compiling() else _direct_{number})"
+            self.writer.line(f"{target}{entered}({passed})")
         parts = [
             values.get(name) or own_tensor(output, branch) or "None"
             for name, output in outputs.items()
         ]
-        if parts:
+        if parts and not is_whole:
             self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
+
+    def _wants_gradient(self) -> str:
+        """The test of whether autograd will ask for a gradient of some input."""
+        assert self.spec.backward is not None
+        given = set(self.spec.backward.outputs.values())
+        wanted = " or ".join(self._requires_grad(n) for n in self._named_inputs() if n in given)
+        return f"_is_grad_enabled() and ({wanted})"
 
     def print_body(self, number: int, branch: EffectBranch) -> None:
         """Print `_body_N`: find the instance, run the seven steps, return what the schema does."""

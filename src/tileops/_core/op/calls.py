@@ -69,7 +69,9 @@ class Calls(Serving):
         cls = type(self)  # What a compiler reads of the class, it need not guard per instance.
         try:
             if cls.compile_op_names:
-                return cls._call_boundary(self, *args, **kwargs)
+                enter = cls._call_boundary
+                # An empty mapping to pass on costs as much as a look-up.
+                return enter(self, *args, **kwargs) if kwargs else enter(self, *args)
             if is_traced():
                 return self._traced_call(args, kwargs)
             entry = self._entry()
@@ -206,7 +208,7 @@ class Calls(Serving):
         found = (None if varies else record), facts
         # Where the check has put another tensor in a held one's place, the kind is that of before.
         is_settled = all(getattr(self, name) is t for name, t in zip(moved, before, strict=True))
-        if kind is not None and is_settled and not is_traced():
+        if kind is not None and is_settled:
             _keep(self._known_calls, kind, found)
         return found
 

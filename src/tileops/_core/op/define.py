@@ -119,6 +119,8 @@ def _install_entry(cls: type[Op], spec: OpSpec, plan: _SignaturePlan) -> None:
     boundary = make_boundary(spec, parameters, plan.effects, cls.__module__)
     cls._call_entry = boundary
     _install(cls, boundary.call)
+    # Found on the class itself, it takes one guard in a trace and not one for each base.
+    cls.__call__ = cls.__call__  # type: ignore[method-assign]
     cls.compile_op_names = tuple(sorted(boundary.operator_names))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -401,3 +403,11 @@ def test_held_tensor_is_converted_whenever_it_is_bound():
         op.scale = wide
     op.scale = wide + 1
     assert op(x).tolist() == [[2, 4], [2, 4]]
+
+
+def test_importing_ops_loads_no_compiler():
+    program = "import sys, tileops.norm; print({'sympy', 'torch._dynamo'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

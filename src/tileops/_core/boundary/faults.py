@@ -164,12 +164,13 @@ def refuse_tangents(op: Any, tensors: Mapping[str, Any]) -> None:
         )
 
 
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
+    """Whether a call is inside a transform of `torch.func`; a constant of a trace."""
     return bool(torch._C._are_functorch_transforms_active())
 
 
-is_transformed: Callable[[], bool] = torch.compiler.assume_constant_result(_is_transformed)
-"""Whether a call is inside a transform of `torch.func`; a constant of a trace."""
+# As by `torch.compiler.assume_constant_result`, which would import the compiler.
+is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def refuse_transform(op: Any, tensors: Mapping[str, Any]) -> NoReturn:

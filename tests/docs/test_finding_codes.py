@@ -78,5 +78,5 @@ def report_on_code(program: str, sample: str | None, monkeypatch: pytest.MonkeyP
     exec(program, names)
     # Classes of one name that other tests defined may still be alive.
     own = {value.__name__: value for value in names.values() if isinstance(value, type)}
-    monkeypatch.setattr(code, "_subclasses", lambda base: own)
+    monkeypatch.setattr(code, "_subclasses", lambda base, spec: own)
     return manifest.validate("RMSNormFwdOp" if sample is None else NAME)

@@ -214,6 +214,41 @@ def test_an_expression_that_cannot_be_evaluated(op_for):
     )
 
 
+DIVIDED = """
+DividedFwdOp:
+  signature:
+    forall: {{C: Dim}}
+    params: {{flip: {{type: bool}}, gain: {{type: float}}}}
+    inputs: {{x: {{dtype: float32, shape: "[C]"}}}}
+    outputs: {{y: {{dtype: float32, shape: "[C]"}}}}
+    shape_rules: ["{rule}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "flip", "fails"),
+    [
+        # Operands are read in order, but one that a branch discards is never evaluated.
+        ("3 // C > 0 or gain > 0", True, True),
+        ("gain > 0 or 3 // C > 0", True, False),
+        ("3 // C > 0 or flip", False, True),
+        ("3 // C > 0 or flip", True, False),
+        ("3 // C > 0 and not flip", False, True),
+    ],
+)
+def test_a_refinement_that_divides_by_0(op_for, rule, flip, fails):
+    op = op_for(DIVIDED.format(rule=rule), flip=flip, gain=1.0)
+    for _ in range(2):
+        op.check(x=torch.empty(2))
+        if not fails:
+            op.check(x=torch.empty(0))
+            continue
+        with pytest.raises(SignatureError) as caught:
+            op.check(x=torch.empty(0))
+        assert caught.value.declaration == f'shape_rules[0] "{rule}"'
+        assert caught.value.fault.startswith("3 // C divides by 0 (C=0")
+
+
 def test_combinations(op_for):
     half, full = torch.empty(3).half(), torch.empty(3)
     op = op_for(COMBOS, out_dtype=torch.float32)

@@ -154,18 +154,12 @@ PROGRAMS = {
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 1, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),
-    "attention, narrow heads, window": lambda: attend(64, 192, 128, left=512, right=0),
     "attention, window": lambda: attend(128, 128, 128, 1, left=1024, right=0),
-    "attention, bound": lambda: attend(128, 128, 128, 1, right=0, softcap=30.0),
-    "attention, widest heads": lambda: attend(256, 128, 80, 1, right=0),
-    "attention, widest heads, all": lambda: attend(256, 128, 80, 1, left=9, right=9, softcap=3.0),
-    "packed requests": lambda: packed(128, 128, 128, 1, right=0),
+    "attention, widest heads, bound": lambda: attend(256, 128, 64, 1, right=0, softcap=3.0),
     "packed requests, narrow heads": lambda: packed(64, 192, 128, 1, right=0),
-    "packed requests, widest heads": lambda: packed(256, 128, 80, 1, right=0),
     "pages": lambda: packed(128, 128, 128, 1, page=16, turned=128, right=0),
     "pages, widest heads": lambda: packed(256, 128, 64, 1, page=64, turned=256, right=0),
     "latent": lambda: build_latent_decode(Latent(128, 512, 64, "bfloat16", 0.1)),
-    "decode": lambda: decode(128, 64, 3, -1, 0),
     "decode, widest heads": lambda: decode(256, 64, 3, 100, 0),
     "decode, pages": lambda: decode(128, 64, 3, -1, 16),
 }
@@ -174,10 +168,12 @@ PROGRAMS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_assembles_without_spills(name: str, tmp_path: Path) -> None:
-    (tmp_path / "kernel.cu").write_text(lower(PROGRAMS[name]()).source)
+    program = PROGRAMS[name]()
+    (tmp_path / "kernel.cu").write_text(lower(program).source)
     done = subprocess.run(
         [
             *COMMAND,
+            *(["--use_fast_math"] if program.settings.get("tl.enable_fast_math") else []),
             f"-I{HEADERS / 'src'}",
             f"-I{HEADERS / '3rdparty/cutlass/include'}",
             "kernel.cu",

@@ -40,6 +40,11 @@ class Window(NamedTuple):
         return cls(call.window_left, 0 if call.is_causal else call.window_right)
 
 
+def widest_columns(group: Group) -> int:
+    """Keys of a tile of the widest heads: bounding scores takes registers."""
+    return 64 if group.softcap else 80
+
+
 def rotation_fault(call: DenseAttentionCall | VarlenAttentionCall) -> str | None:
     """Why the kernels of this module do not serve a rotation, or None without one."""
     return f"does not rotate, here rotary_dim={call.rotary_dim}" if call.rotary_dim else None
@@ -85,7 +90,7 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         """Wider tiles leave room for one query tile only, and few registers for changed scores."""
         narrow = {"columns": 128, "queries": 2}
         if self.group.head_dim == WIDEST:
-            return [{"columns": 80, "queries": 1}]
+            return [{"columns": widest_columns(self.group), "queries": 1}]
         if self.group.head_dim == 64:
             return [narrow]
         if self.window.left >= 0 or self.group.softcap:
@@ -136,9 +141,6 @@ class VarlenAttentionPipelinedKernel(Kernel, VarlenAttentionFwdInterface):
 
     supported_archs = frozenset({HOPPER})
 
-    COLUMNS: Mapping[int, int] = {64: 128, 128: 128, 256: 80}
-    """Keys of a tile, by head size."""
-
     def __init__(self, group: Group, window: Window) -> None:
         super().__init__()
         self.group, self.window = group, window
@@ -163,7 +165,8 @@ class VarlenAttentionPipelinedKernel(Kernel, VarlenAttentionFwdInterface):
         from tileops.attention.programs.prefill import Mask, Tiling
 
         size = self.group.head_dim
-        tiling = Tiling(ROWS[size], self.COLUMNS[size], queries=1, reuses=size == WIDEST)
+        columns = widest_columns(self.group) if size == WIDEST else 128
+        tiling = Tiling(ROWS[size], columns, queries=1, reuses=size == WIDEST)
         program = build_attention_packed(
             self.group.of_programs(), mask=Mask(*self.window), tiling=tiling
         )

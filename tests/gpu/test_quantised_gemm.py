@@ -132,7 +132,7 @@ def test_few_rows_meet_packed_weights(draw, serving, m, group):
 @pytest.mark.parametrize("columns", [8, 16, 32])
 def test_every_cut_of_a_packed_weight_is_accurate(draw, rows, columns, warps):
     kernel = GemmW4A16FewRowsKernel(128, rows, columns)
-    kernel.config = {"warps": warps, "stages": 4}
+    kernel.config = {"warps": warps}
     check_packed(kernel, *packed(draw, columns + 1, 333, 2688, 128))
 
 

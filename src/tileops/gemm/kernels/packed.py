@@ -137,18 +137,13 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Warps that share the runs of a row, and runs that each has on their way."""
-        return {"warps": 16 if self.columns == 8 else 8, "stages": 6}
+        """Warps that share the runs of a row."""
+        return {"warps": 16 if self.columns == 8 else 8}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
-        """Other blocks and rings."""
-        return [
-            {"warps": warps, "stages": stages}
-            for warps in (4, 8, 16)
-            for stages in (4, 6, 8)
-            if self.rows * warps * stages <= 1536  # two blocks fit in shared memory
-        ]
+        """Other numbers of warps."""
+        return [{"warps": warps} for warps in (4, 8, 16)]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

@@ -31,26 +31,15 @@ static __device__ __forceinline__ int tileops_decode(int word, int zeros) {
 
 
 def _loads(group: int, rows: int, columns: int):
-    """Makes the macros by which a warp fetches a run of its rows of the weight and activation."""
+    """Makes the macros by which a warp loads a run of its rows of the weight and the activation."""
     tiles, spans = rows // _ROWS, columns // _COLUMNS
 
     @T.macro
-    def copy_codes(W, ring, stage, bn, N, run, thread):
-        """Each lane copies what itself will read: nobody else has to wait for it."""
-        row, lane = thread % _WARP // _LANES, thread % _LANES
+    def load_weight(W, S, Z, words, scale, zeros, bn, N, run, row, lane):
         for r in T.unroll(2 * tiles):
             n = T.min(bn * rows + r * _COLUMNS + row, N - 1)
-            T.ptx_cp_async(
-                T.access_ptr(ring[stage, r, thread, 0], "w", _WORDS),
-                T.access_ptr(W[n, (run * _LANES + lane) * _WORDS], "r", _WORDS),
-                _WORDS,
-            )
-        T.ptx_commit_group()
-
-    @T.macro
-    def load_factors(S, Z, scale, zeros, bn, N, run, row):
-        for r in T.unroll(2 * tiles):
-            n = T.min(bn * rows + r * _COLUMNS + row, N - 1)
+            for v in T.vectorized(_WORDS):
+                words[r * _WORDS + v] = W[n, (run * _LANES + lane) * _WORDS + v]
             scale[r] = S[n, run * RUN // group]
             zeros[r] = Z[n, run * RUN // group]
 
@@ -65,7 +54,7 @@ def _loads(group: int, rows: int, columns: int):
                             ((run * _LANES + lane) * _WORDS + w) * _PAIRS + v,
                         ]
 
-    return copy_codes, load_factors, load_activation
+    return load_weight, load_activation
 
 
 def _products(tiles: int, spans: int):
@@ -108,7 +97,7 @@ def _products(tiles: int, spans: int):
     return accumulate
 
 
-def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int, stages: int) -> Program:
+def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int) -> Program:
     """`D = X W^T` with `W = (q - zero) * scale`: the warps of a block share the runs of its rows.
 
     Tensors: `X [M, K / 2]`, pairs of float16 as int32; `W [N, K / 8]`, int32 of eight codes in the
@@ -123,14 +112,12 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int, stages
         rows: rows of `W` that a block multiplies, a multiple of 16.
         columns: rows of `X` that it multiplies, a multiple of 8.
         warps: warps of a block.
-        stages: runs of codes that a warp has in shared memory, of which all but one are on their
-            way.
     """
     M, N = T.dynamic("M"), T.dynamic("N")
     groups = T.dynamic("groups")
     tiles, spans = rows // _ROWS, columns // _COLUMNS
     threads = warps * _WARP
-    copy_codes, load_factors, load_activation = _loads(group, rows, columns)
+    load_weight, load_activation = _loads(group, rows, columns)
     accumulate = _products(tiles, spans)
 
     @T.prim_func
@@ -154,12 +141,6 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int, stages
             words = T.alloc_local((2 * tiles * _WORDS,), "int32")
             scale = T.alloc_local((2 * tiles,), "float16")
             zeros = T.alloc_local((2 * tiles,), "uint8")
-            next_scale = T.alloc_local((2 * tiles,), "float16")
-            next_zeros = T.alloc_local((2 * tiles,), "uint8")
-            ring = T.alloc_shared((stages, 2 * tiles, threads, _WORDS), "int32")
-            slot = T.alloc_var("int32", init=0)
-            free = T.alloc_var("int32", init=stages - 1)
-            last = T.alloc_var("int32")
             zero = T.alloc_local((2,), "int32")
             x = T.alloc_local((spans * _WORDS * _PAIRS,), "int32")
             a = T.alloc_local((4,), "int32")
@@ -171,28 +152,12 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int, stages
             steps = T.alloc_var("int32")
             first = warp * runs // warps
             steps = (warp + 1) * runs // warps - first
-            last = T.max(first + steps - 1, 0)
             T.clear(totals)
             T.clear(x)
-            for ahead in T.unroll(stages - 1):
-                copy_codes(W, ring, ahead, bn, N, T.min(first + ahead, last), thread)
-            load_factors(S, Z, next_scale, next_zeros, bn, N, T.min(first, last), row)
             for step in T.serial(steps):
-                T.ptx_wait_group(stages - 2)
-                for r in T.unroll(2 * tiles):
-                    for v in T.vectorized(_WORDS):
-                        words[r * _WORDS + v] = ring[slot, r, thread, v]
-                    scale[r] = next_scale[r]
-                    zeros[r] = next_zeros[r]
-                run = first + step
-                copy_codes(W, ring, free, bn, N, T.min(run + stages - 1, last), thread)
-                load_factors(S, Z, next_scale, next_zeros, bn, N, T.min(run + 1, last), row)
-                load_activation(X, x, bm, M, run, row, lane)
+                load_weight(W, S, Z, words, scale, zeros, bn, N, first + step, row, lane)
+                load_activation(X, x, bm, M, first + step, row, lane)
                 accumulate(words, scale, zeros, x, a, zero, sums, totals)
-                free = slot
-                slot = T.if_then_else(slot == stages - 1, 0, slot + 1)
-            T.ptx_wait_group(0)
-            T.sync_threads()  # the ring's memory may serve the parts
             for tile in T.unroll(tiles):
                 for s in T.unroll(spans):
                     for i in T.unroll(4):
@@ -212,4 +177,4 @@ def build_gemm_packed(*, group: int, rows: int, columns: int, warps: int, stages
                         total[0] += parts[w, place // rows, place % rows]
                     D[m, n] = total[0]
 
-    return Program(gemm_packed, {**GUARDED, "tl.disable_thread_storage_sync": True})
+    return Program(gemm_packed, GUARDED)

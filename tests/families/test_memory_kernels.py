@@ -41,6 +41,7 @@ from tileops.reduction.kernels.layout import (
     Geometry,
     RowLayout,
     geometry,
+    memory_order,
     reduction_layout,
 )
 from tileops.reduction.kernels.softmax import are_few
@@ -238,6 +239,16 @@ def test_columns_are_reduced_by_as_many_threads_as_they_need() -> None:
     assert reduction_layout(x, (0, 2)) == ColumnLayout(1, 32, False, rows)
     assert reduction_layout(x.view(2, 32, 32, 48), (1, 3)) == ColumnLayout(1, 32, False, rows)
     assert reduction_layout(x.view(2, 32, 32, 48), (0, 2)) is None
+
+
+def test_inputs_are_read_in_the_order_of_memory() -> None:
+    x = torch.empty(64, 32, 48, dtype=BF16)
+    assert memory_order(x) is None
+    assert memory_order(x[:, :, ::2]) is None
+    turned = x.permute(1, 2, 0)
+    assert memory_order(turned) == (2, 0, 1)
+    assert reduction_layout(turned, (2,)) == reduction_layout(x, (0,))
+    assert reduction_layout(turned, (0, 2)) == reduction_layout(x, (0, 1))
 
 
 @pytest.mark.parametrize(

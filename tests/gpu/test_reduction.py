@@ -144,6 +144,18 @@ def test_views_are_read_as_they_are(draw):
         check(reduction.ArgmaxFwdOp(dim=-1), view)
 
 
+def test_transposed_inputs_are_not_copied(draw, serving):
+    x = draw(40, 33, 520, dtype=torch.bfloat16).permute(2, 0, 1)
+    for dim in (0, 1, -1, (0, 1), (1, 2), None):
+        for keepdim in (False, True):
+            check(reduction.SumFwdOp(dim=dim, keepdim=keepdim), x)
+            if not isinstance(dim, tuple):
+                check(reduction.ArgmaxFwdOp(dim=dim, keepdim=keepdim), x)
+    op = reduction.SumFwdOp(dim=-1)
+    op(x)
+    assert serving(op, "reduction") == {"ColumnReductionKernel"}
+
+
 def test_special_values(draw):
     x = draw(6, 4096)
     x[0, 17] = torch.nan

@@ -41,8 +41,10 @@ def _values(shape, dtype, function, generator) -> Tensor:
     return x.to(dtype)
 
 
-def _case(name, function, shape, dtype, axes, layout, out_dtype=None, correction=None, **more):
-    """A reduction of `shape` over `axes`."""
+def _case(
+    name, function, shape, dtype, axes, layout, out_dtype=None, correction=None, view=None, **more
+):
+    """A reduction of `shape`, or of a view of it, over `axes`."""
     out_dtype = out_dtype or RESULT.get(function, dtype)
     is_spread, spread = function in ("var", "std", "var_mean"), None
     if is_spread:
@@ -59,7 +61,8 @@ def _case(name, function, shape, dtype, axes, layout, out_dtype=None, correction
     )  # fmt: skip
 
     def inputs(generator: torch.Generator) -> tuple[Tensor]:
-        return (_values(shape, dtype, function, generator),)
+        x = _values(shape, dtype, function, generator)
+        return (view(x) if view else x,)
 
     def expected(x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         if function == "var_mean":
@@ -79,7 +82,8 @@ def _rows(name, function, rows, n, dtype, lanes=128, parts=False, **more):
 
 
 def _columns(name, function, shape, dtype, axes=(0,), **more):
-    layout = reduction_layout(torch.empty(shape, dtype=dtype), axes)
+    given, view = torch.empty(shape, dtype=dtype), more.get("view")
+    layout = reduction_layout(view(given) if view else given, axes)
     assert isinstance(layout, ColumnLayout)
     parts = more.pop("parts", False)
     assert layout.parts == parts
@@ -153,6 +157,8 @@ CASES = (
     _columns("wide", "std", (41, 72), BF16),
     _columns("several matrices", "var_mean", (2, 41, 36), F32, axes=(1,)),
     _columns("two rows", "var", (2, 36), F32),
+    _columns("transposed", "argmax", (41, 72), F32, axes=(1,), view=lambda x: x.T),
+    _columns("turned", "sum", (3, 21, 64), BF16, axes=(2,), view=lambda x: x.permute(2, 0, 1)),
     _columns("shared", "sum", (700, 264), BF16, parts=True),
     _columns("shared, one column an access", "logsumexp", (1500, 3), F32, parts=True),
     _columns("shared", "argmax", (2, 600, 40), F16, axes=(1,), parts=True),

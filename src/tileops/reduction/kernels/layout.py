@@ -72,8 +72,10 @@ class Geometry(NamedTuple):
 
 
 def reduction_layout(x: Tensor, axes: Sequence[int]) -> RowLayout | ColumnLayout | None:
-    """The layout of `x` once it is contiguous; None where no program serves it."""
-    shape = geometry(tuple(x.shape), tuple(axes))
+    """The layout of `x` once it has no gaps; None where no program serves it."""
+    order = memory_order(x) or tuple(range(x.dim()))
+    extents = tuple(x.shape[axis] for axis in order)
+    shape = geometry(extents, places_of(axes, order))
     if shape is None:
         return None
     reduced = shape.height * shape.length
@@ -87,6 +89,22 @@ def reduction_layout(x: Tensor, axes: Sequence[int]) -> RowLayout | ColumnLayout
         return _columns(shape, vector, None)
     rows = _rows(results * shape.height, shape.length, x.element_size(), shared=False)
     return _columns(shape, 1, rows)
+
+
+def memory_order(x: Tensor) -> tuple[int, ...] | None:
+    """The axes of a tensor without gaps, outermost in memory first; None where they are in order.
+
+    None too where there are gaps, so that a copy in order is made.
+    """
+    if x.is_contiguous():
+        return None
+    order = tuple(sorted(range(x.dim()), key=x.stride, reverse=True))
+    return order if x.permute(order).is_contiguous() else None
+
+
+def places_of(axes: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Where the axes are in an order of all axes, ascending."""
+    return tuple(place for place, axis in enumerate(order) if axis in axes)
 
 
 @lru_cache(maxsize=1024)

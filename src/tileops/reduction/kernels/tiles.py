@@ -18,6 +18,8 @@ from tileops.reduction.kernels.layout import (
     RowLayout,
     column_parts,
     geometry,
+    memory_order,
+    places_of,
     row_parts,
 )
 from tileops.reduction.kernels.reductions import (
@@ -105,14 +107,28 @@ class _TileKernel(Kernel):
         return fold_of(self.function, half=half, correction=self.correction)
 
     def results(self, x: Tensor, count: int) -> list[Tensor]:
-        """Launches the program: `count` new results for the input `x`."""
+        """Launches the program: `count` new results for the input `x`, read as it lies."""
+        order = memory_order(x)
+        places_count = len(self.axes) > 1 and self.function.startswith("arg")
+        if order is None or places_count:
+            return self._launch(x, self.axes, count, keepdim=self.keepdim)
+        axes = places_of(self.axes, order)
+        back = sorted(range(x.dim()), key=order.__getitem__)
+        made = self._launch(x.permute(order), axes, count, keepdim=True)
+        turned = [item.permute(back) for item in made]
+        return [(item if self.keepdim else item.squeeze(self.axes)).contiguous() for item in turned]
+
+    def _launch(
+        self, x: Tensor, axes: tuple[int, ...], count: int, *, keepdim: bool
+    ) -> list[Tensor]:
+        """The results for an input in the order of memory, or a copy of it."""
         kept = [
-            1 if axis in self.axes else extent
+            1 if axis in axes else extent
             for axis, extent in enumerate(x.shape)
-            if self.keepdim or axis not in self.axes
+            if keepdim or axis not in axes
         ]
         made = [torch.empty(kept, dtype=self.out_dtype, device=x.device) for _ in range(count)]
-        shape = geometry(tuple(x.shape), self.axes)
+        shape = geometry(tuple(x.shape), axes)
         assert shape is not None
         self.program()(_line(aligned(x.contiguous())), _line(made[0]), _line(made[-1]), shape)
         return made

@@ -411,3 +411,29 @@ def test_importing_ops_loads_no_compiler():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_calls_of_many_threads_leave_autograd_as_it_was():
+    op, weight = RMSNormFwdOp((4,)), torch.nn.Parameter(ones(4))
+    found = []
+
+    def task():
+        for _ in range(50):
+            with torch.no_grad():
+                op(ones(2, 4), weight)
+            found.append(op(ones(2, 4), weight).requires_grad and (weight * 2).requires_grad)
+
+    threads = [threading.Thread(target=task) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert found == [True] * 200
+
+
+def test_failing_call_leaves_autograd_as_it_was():
+    op, weight = RMSNormFwdOp((4,)), torch.nn.Parameter(ones(4))
+    with pytest.raises(SignatureError), torch.no_grad():
+        op(ones(2, 5), weight)
+    assert (weight * 2).requires_grad
+    assert op(ones(2, 4), weight).requires_grad

@@ -258,8 +258,13 @@ class _EntryPrinter:
         if has_formula(self.spec, branch):
             with self.writer.block(f"if _is_dynamo_compiling() or {self._wants_gradient()}"):
                 self.writer.line(f"{target}_operator_{number}({passed})")
-            with self.writer.block("else"), self.writer.block("with _below_autograd()"):
-                self.writer.line(f"{target}_direct_{number}({passed})")
+            with self.writer.block("else"):
+                # The guard holds while it exists; as a context it would cost twice as much.
+                self.writer.line("_guard = _below_autograd()")
+                with self.writer.block("try"):
+                    self.writer.line(f"{target}_direct_{number}({passed})")
+                with self.writer.block("finally"):
+                    self.writer.line("del _guard")
         else:
             entered = f"(_operator_{number} if _is_dynamo_compiling() else _direct_{number})"
             self.writer.line(f"{target}{entered}({passed})")

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 AREAS = ("lang", "spec", "signature", "workload", "validate", "runtime", "boundary")
+PRINTERS = ("boundary.source", "boundary.warm")
+"""Modules of the areas whose texts are source that they print, no sentences."""
 TESTS = (
     "tests/unit",
     "tests/signature",
@@ -138,7 +140,8 @@ class Finder:
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a module of the areas."""
-        if not name.startswith(tuple(f"tileops._core.{area}" for area in AREAS)):
+        inside = name.removeprefix("tileops._core.")
+        if inside == name or not inside.startswith(AREAS) or inside in PRINTERS:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.origin is not None:

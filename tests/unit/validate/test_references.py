@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import types
 from pathlib import Path
@@ -73,3 +74,12 @@ def test_a_spec_from_outside_has_nothing_imported(
     assert missing_of_loaded(path) == missing
     assert "touchy.trap" not in sys.modules
     del sys.modules["touchy"]
+
+
+def test_a_package_that_cannot_be_searched_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = types.ModuleType("unsearchable")
+    package.__path__ = [3]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "unsearchable", package)
+    package.__spec__ = None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda path: 1 // 0)
+    assert missing_of_loaded("unsearchable.part") is None

@@ -45,10 +45,21 @@ def missing_of_loaded(path: str) -> str | None:
             continue
         for end in range(length, len(parts)):
             if not hasattr(found, parts[end]):
-                return None if hasattr(found, "__path__") else ".".join(parts[: end + 1])
+                path = ".".join(parts[: end + 1])
+                return None if _may_be_module(found, path) else path
             found = getattr(found, parts[end])
         return None
     return None
+
+
+def _may_be_module(owner: object, path: str) -> bool:
+    """Whether a name inside a loaded package is a module of it, which is not loaded to find out."""
+    if not hasattr(owner, "__path__"):
+        return False
+    try:
+        return importlib.util.find_spec(path) is not None
+    except Exception:
+        return True  # A package that cannot be searched is not judged.
 
 
 def missing_attribute(path: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_OPERATORS = {"RMSNormFwdOp": 3.8, "SiluAndMulFwdOp": 3.4, "GemmFwdOp": 3.7}
+MOST_OPERATORS = {"RMSNormFwdOp": 3.6, "SiluAndMulFwdOp": 2.95, "GemmFwdOp": 3.45}
 """What a warm call may take beside entry and operator, in empty operators, by instructions."""
 
 NOISE = 1.5

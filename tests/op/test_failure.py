@@ -155,6 +155,33 @@ def test_interrupts_change_nothing_and_leave_no_frame(failing, switch, interrupt
     assert op.last_call is not None
 
 
+def test_call_after_an_interrupted_one_settles_what_that_selected(failing, switch):
+    op = failing()
+    switch.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        op(*pair())
+    switch.error = Trouble()
+    with pytest.raises(Trouble):
+        op(*pair())
+    assert op._settled is None
+    assert op.serving_target == BUILTIN
+    switch.error = None
+    op(*pair())
+    assert op._settled == (None, op._target_kernels)
+    assert op.last_call is not None
+
+
+def test_nothing_is_settled_that_was_taken_back_meanwhile(failing, switch, monkeypatch):
+    op = failing()
+    switch.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        op(*pair())
+    monkeypatch.setattr(Switch, "__call__", lambda self: op._reset_binding())
+    op(*pair())
+    assert is_unbound(op)
+    assert op._settled is None
+
+
 def test_interrupt_in_a_builder():
     cls, stop = add_op(), [True]
 

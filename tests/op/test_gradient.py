@@ -86,6 +86,15 @@ def test_the_op_may_be_gone_when_the_gradient_is_computed():
     torch.testing.assert_close(x.grad, 3 * w.detach())
 
 
+def test_a_class_that_inherits_its_spec_passes_the_parameters_on():
+    backward = backward_op()
+    parent = forward_op(backward.__name__)
+    child = type(unique("Child"), (parent,), {})
+    x, w = leaves()
+    child(3.0)(x, w)[0].sum().backward()
+    torch.testing.assert_close(x.grad, 3 * w.detach())
+
+
 def test_gradients_agree_with_differences(op):
     assert torch.autograd.gradcheck(op, leaves(torch.float64))
 

@@ -151,6 +151,26 @@ def test_inputs_are_new_random_floats_of_the_shapes_last_seen():
     assert x.float().std() > 0
 
 
+def test_the_caller_s_random_numbers_stay_as_they_were(timed):
+    class Adds(Tunable):
+        def tuning_inputs(self):
+            self.inputs = super().tuning_inputs()
+            return self.inputs
+
+        def forward(self, x, y):
+            Tunable.last = self
+            return x + y
+
+    kernel = Adds()
+    kernel(torch.zeros(3), torch.zeros(3))
+    before = torch.random.get_rng_state()
+    kernel.request_tune()
+    assert len(timed) == 3
+    assert torch.equal(torch.random.get_rng_state(), before)
+    x, y = kernel.inputs
+    assert not torch.equal(x, y)
+
+
 def test_integer_tensors_need_inputs_of_the_class():
     kernel = Tunable()
     kernel(torch.zeros(3, dtype=torch.int32))

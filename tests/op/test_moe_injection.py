@@ -308,6 +308,13 @@ def test_what_injected_objects_raise_passes_with_a_note(expected):
         assert caught.value.__notes__ == [f"{note}, which FusedMoEFwdOp called"]
 
 
+def test_exchange_that_counts_as_false_is_used_all_the_same(expected):
+    exchange = type("Empty", (Dropping,), {"__len__": lambda self: 0})()
+    op = FusedMoEFwdOp(2, prepare_finalize=exchange)
+    assert op.prepare_finalize is exchange
+    assert op(*expected[0])[1::2].eq(0).all()
+
+
 def test_exchange_is_settled_by_construction():
     exchange = Dropping()
     op = FusedMoEFwdOp(2, prepare_finalize=exchange)

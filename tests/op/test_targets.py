@@ -135,6 +135,20 @@ def test_construction_time_tensor_bound_anew_takes_kernels_of_its_own():
     assert op.serving_target == "east"
 
 
+def test_tensor_of_a_class_that_inherits_its_spec_is_bound_anew_too():
+    held = {"w": {"dtype": "T", "shape": "[*S]"}}
+    parent = body_op("Hold", {"x": tensor()}, {"y": tensor()}, lambda self, x: x, held)
+    child = type("ChildOfHold", (parent,), {})
+    builder = serve(child, "east", lambda x: x + 1)
+    op = child(torch.ones(2), target="east")
+    for _ in range(2):
+        op(torch.zeros(2))
+    assert len(builder.builds) == 1
+    op.w = torch.zeros(2)
+    op(torch.zeros(2))
+    assert len(builder.builds) == 2
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_kernel_gets_no_lazy_tensor(whole):
     kind = {"signature": {"forall": {"S": "Shape", "T": "DType[float32 | complex64]"}}}

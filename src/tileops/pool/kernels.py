@@ -77,7 +77,7 @@ class AvgPoolPortableKernel(PortableKernel[AvgPoolCall], AvgPoolFwdInterface):
         """Sums over windows of explicitly padded axes, by the divisor or the sizes of windows."""
         call = self.call
         sides: list[int] = []
-        count = torch.ones((), device=x.device)
+        count = torch.ones((), dtype=torch.float32, device=x.device)
         for n, k, s, p in zip(x.shape[2:], call.kernel, call.stride, call.padding, strict=True):
             extent = pool.out(n, k, s, p, 1, call.ceil_mode)
             start = torch.arange(extent, device=x.device) * s - p

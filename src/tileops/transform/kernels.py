@@ -40,7 +40,7 @@ class HadamardFwdInterface(KernelInterface):
 
     @classmethod
     def paley(cls, order: int) -> Tensor:
-        """The Hadamard matrix of order 1, 12, 20, 28 or 40, float32.
+        """The Hadamard matrix of order 1, 12, 20, 28 or 40, in the default dtype.
 
         `chi(a)` is 1 for squares modulo a prime `q`, -1 for others, 0 for multiples, and
         `Q[i, j] = chi(i - j)`. Orders 12 and 20 are `I + [[0, 1], [-1, Q]]` with `q` = 11 and 19.
@@ -74,7 +74,8 @@ class HadamardPortableKernel(PortableKernel[HadamardCall], HadamardFwdInterface)
     def __init__(self, call: HadamardCall) -> None:
         super().__init__(call)
         self._factors = [
-            matrix.to(call.device or "cpu") / math.sqrt(len(matrix)) for matrix in self._matrices()
+            matrix.to(call.device or "cpu", torch.float32) / math.sqrt(len(matrix))
+            for matrix in self._matrices()
         ]
 
     def _matrices(self) -> list[Tensor]:

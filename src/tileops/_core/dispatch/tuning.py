@@ -75,12 +75,18 @@ def renewed(kernel: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
             f"{kernel} cannot be tuned with random contents for {', '.join(exact)}; "
             "override tuning_inputs()"
         )
-    return tuple(_random_like(value) if isinstance(value, Seen) else value for value in args)
+    return tuple(
+        _random_like(value, place) if isinstance(value, Seen) else value
+        for place, value in enumerate(args)
+    )
 
 
-def _random_like(seen: Seen) -> torch.Tensor:
+def _random_like(seen: Seen, seed: int) -> torch.Tensor:
+    """A new tensor from a generator of its own: the caller's random numbers stay as they were."""
     drawn = torch.complex64 if seen.dtype.is_complex else torch.float32
-    return torch.randn(seen.shape, dtype=drawn, device=seen.device).to(seen.dtype)
+    generator = torch.Generator(seen.device).manual_seed(seed)
+    values = torch.randn(seen.shape, generator=generator, dtype=drawn, device=seen.device)
+    return values.to(seen.dtype)
 
 
 def tune(kernel: Kernel) -> None:

@@ -237,7 +237,15 @@ class Calls(Serving):
                 return self._run_selecting(record, reports, inputs, body, arguments)
             builder, kernels = self._target_builder, self._target_kernels
         result = self._produce(builder, kernels, record, inputs, body, arguments)
-        return self._concluded(record, reports, inputs, arguments, result, builder)
+        result = self._concluded(record, reports, inputs, arguments, result, builder)
+        self._settle(builder, kernels)
+        return result
+
+    def _settle(self, builder: Any, kernels: dict[TargetKey, TargetKernel]) -> None:
+        """Settle what an interrupted call selected, unless it was taken back in the meantime."""
+        with self._bind_lock:
+            if builder is not _UNRESOLVED and self._target_kernels is kernels:
+                self._settled = builder, kernels
 
     def _run_selecting(
         self,

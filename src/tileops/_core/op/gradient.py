@@ -22,7 +22,9 @@ class Differentiated(Tuned):
         with self._build_lock:
             if self._backward_op is None:
                 cls = self._backward_class()
-                shared = [name for name in cls._parameter_names if name in self._parameter_names]
+                # Those of the signature: a class that inherits its spec lists none itself.
+                own = self._signature.parameter_names
+                shared = [name for name in cls._parameter_names if name in own]
                 params = {name: getattr(self, name) for name in shared}
                 op = cls(**params, target=self.target)
                 if self._tune_requested:

@@ -124,16 +124,20 @@ class OpState(ABC):
                     if value is getattr(self, name, self):
                         return
                     raise self._fixed(name, "assigned")
-                if name in self._parameter_names:
+                if name in self._declared_names():
                     self._forget(name, value)
             super().__setattr__(name, value)
 
         def __delattr__(self, name: str) -> None:
             """Delete an attribute that is neither `target` nor a parameter."""
-            declared = () if self._signature is None else self._signature.parameter_names
-            if self._instance_key is not None and (name in self._fixed_names or name in declared):
+            is_declared = name in self._fixed_names or name in self._declared_names()
+            if self._instance_key is not None and is_declared:
                 raise self._fixed(name, "deleted")
             super().__delattr__(name)
+
+        def _declared_names(self) -> tuple[str, ...]:
+            """The parameters of the class's spec, its own or an inherited one."""
+            return () if self._signature is None else self._signature.parameter_names
 
     def _fixed(self, name: str, done: str) -> AttributeError:
         return AttributeError(

@@ -146,7 +146,8 @@ class _RoutedLayer(Op):
         self.top_k, self.scoring_func, self.renormalize, factor = routing
         self.routed_scaling_factor = _settled(name, "routed_scaling_factor", factor, 1.0, experts)
         self.activation = _settled(name, "activation", activation, "silu_and_mul", experts)
-        self._exchange = prepare_finalize or MoEPrepareAndFinalizeNoDPEP()
+        own = MoEPrepareAndFinalizeNoDPEP() if prepare_finalize is None else prepare_finalize
+        self._exchange = own
 
     def _hold_stages(self, experts: FusedMoEExpertsModular | None, *, exchanges: bool) -> None:
         """Hold the stages; injected objects exclude a target that knows nothing of them."""

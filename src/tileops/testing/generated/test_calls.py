@@ -15,6 +15,7 @@ from tileops._core.lang.dtypes import BITS
 from tileops.testing.calling import (
     assert_close,
     buffer,
+    class_of,
     construct,
     expected,
     inputs,
@@ -54,6 +55,20 @@ def test_automatic_mixed_precision_changes_nothing(op: str) -> None:
         wanted = expected(call, given)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             returned = construct(call)(**given)
+        assert_close(call, given, returned, wanted)
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.float16])
+def test_the_default_dtype_changes_nothing(op: str, default: torch.dtype) -> None:
+    for call in drawn(op)[:4]:
+        arguments, given = parameters(call), inputs(call)
+        wanted = expected(call, given)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(default)
+        try:
+            returned = class_of(op)(**arguments)(**given)
+        finally:
+            torch.set_default_dtype(before)
         assert_close(call, given, returned, wanted)
 
 

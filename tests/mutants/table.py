@@ -453,6 +453,9 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_gradient.py::test_loss_goes_backward_through_the_named_op"),
     ),
     "boundary/warm.py": (
+        M('items += [f"_id({name})", f"({seen}) if _is_ordinary({name}) else None"]',
+          'items += [f"_id({name})", seen]',
+          "test_warm.py::test_what_is_held_and_no_ordinary_tensor_is_refused_by_the_check"),
         M('items.append(f"_shares_storage(out, ({others},))")', "pass",
           "test_warm.py::test_buffer_that_shares_storage_is_rejected_on_a_known_kind"),
         M('seen += [f"{name}.stride()"] if tensor.mutated is not False else []', "pass",

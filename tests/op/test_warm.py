@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -377,6 +378,39 @@ def test_gradients_are_left_out_where_none_is_wanted():
         assert not op(x, weight).requires_grad
     assert op(x, weight).requires_grad
     assert not op(x, weight.detach()).requires_grad
+
+
+STRANGE = {
+    "None": (lambda: None, "expected a tensor, got None"),
+    "number": (lambda: 3, "expected a tensor, got 3 (int)"),
+    "sparse": (lambda: torch.ones(2).to_sparse(), "expected a strided tensor"),
+    "lazy": (torch.nn.UninitializedBuffer, "expected a tensor with a shape"),
+}
+
+
+@pytest.mark.parametrize("which", STRANGE)
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("out", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_held_and_no_ordinary_tensor_is_refused_by_the_check(which, earlier, out, whole):
+    make, fault = STRANGE[which]
+    held = {"w": tensor(contiguous=True)}
+
+    def forward(self, x, out=None):
+        return x + self.w if out is None else torch.add(x, self.w, out=out)
+
+    outputs = {"y": tensor(buffer="out")}
+    stages = [{"name": "add", "op": add_op().__name__}]
+    composition = {"composition": {"kind": "composite", "stages": stages}} if whole else {}
+    op = body_op("Hold", {"x": tensor()}, outputs, forward, held, **composition)(torch.ones(2))
+    arguments = {"out": torch.empty(2)} if out else {}
+    if earlier:
+        op(torch.ones(2), **arguments)
+    op.w = make()
+    with pytest.raises(SignatureError, match=re.escape(f"params.w: bound anew, {fault}")):
+        op(torch.ones(2), **arguments)
+    op.w = torch.full((2,), 5.0)
+    assert op(torch.ones(2), **arguments).tolist() == [6, 6]
 
 
 def test_held_tensor_is_converted_whenever_it_is_bound():

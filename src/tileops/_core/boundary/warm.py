@@ -49,8 +49,10 @@ def kind_items(spec: OpSpec, has_out: bool) -> list[str]:
     items = [item for tensor in inputs for item in _seen(tensor, identifier(tensor.name))]
     held = [f"_op.{name}" for name in held_names(spec)]
     for param, name in zip(held_names(spec), held, strict=True):
-        # By identity too: a tensor that was bound anew is to be placed anew.
-        items += [f"_id({name})", *_seen(signature.params[param], name)]  # type: ignore[arg-type]
+        # By identity too: a tensor that was bound anew is to be placed anew. What kernels cannot
+        # take is left to the check, which refuses it.
+        seen = ", ".join(_aspects(signature.params[param], name))  # type: ignore[arg-type]
+        items += [f"_id({name})", f"({seen}) if _is_ordinary({name}) else None"]
     if has_out:
         others = ", ".join([*map(identifier, signature.inputs), *held])
         items += ["out.shape", "out.dtype", "out.device", "out.stride()"]
@@ -58,11 +60,17 @@ def kind_items(spec: OpSpec, has_out: bool) -> list[str]:
     return items
 
 
-def _seen(tensor: TensorInput, name: str) -> Iterator[str]:
-    """What is seen of a tensor; its layout where the layout is checked."""
+def _aspects(tensor: TensorInput, name: str) -> list[str]:
+    """What is seen of a tensor that is there; its layout where the layout is checked."""
     seen = [f"{name}.{aspect}" for aspect in ("shape", "dtype", "device")]
     seen += [f"{name}.is_contiguous()"] if tensor.contiguous else []
     seen += [f"{name}.stride()"] if tensor.mutated is not False else []
+    return seen
+
+
+def _seen(tensor: TensorInput, name: str) -> Iterator[str]:
+    """What is seen of an input."""
+    seen = _aspects(tensor, name)
     if tensor.optional is False:
         yield from seen
     else:

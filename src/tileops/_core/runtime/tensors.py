@@ -6,7 +6,7 @@ Never reads contents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, strided
@@ -99,13 +99,14 @@ def share_storage(a: torch.Tensor, b: torch.Tensor) -> bool:
     return first != 0 and first == _storage(b)
 
 
-def shares_storage(buffer: torch.Tensor, others: Iterable[torch.Tensor | None]) -> bool:
-    """Whether a tensor shares its storage with one of others that are there."""
+def shares_storage(buffer: torch.Tensor, others: Iterable[Any]) -> bool:
+    """Whether a tensor shares its storage with one of others that are ordinary tensors."""
+    there = [other for other in others if is_ordinary(other)]
     try:
         place = buffer.untyped_storage().data_ptr()
-        near = [t for t in others if t is not None and t.untyped_storage().data_ptr() == place]
+        near = [tensor for tensor in there if tensor.untyped_storage().data_ptr() == place]
     except (RuntimeError, NotImplementedError):
-        near = [tensor for tensor in others if tensor is not None]
+        near = there
     return any(share_storage(buffer, tensor) for tensor in near)
 
 

@@ -214,6 +214,26 @@ def test_an_expression_that_cannot_be_evaluated(op_for):
     )
 
 
+STRIDED = """
+StridedFwdOp:
+  signature:
+    forall: {{S: Shape}}
+    params: {{dims: {{type: "tuple[int, ...]"}}, step: {{type: int}}}}
+    inputs: {{x: {{dtype: float32, shape: "[*S]"}}}}
+    outputs: {{y: {{dtype: float32, shape: "[*S]"}}}}
+    shape_rules: ["{rule}"]
+"""
+
+
+@pytest.mark.parametrize("rule", ["len(dims[::step]) > 0", "len(S[1::step]) >= 0"])
+def test_a_slice_with_the_step_0(op_for, rule):
+    text = STRIDED.format(rule=rule)
+    op_for(text, dims=(1, 2), step=-1).check(x=torch.empty(2, 3))
+    with pytest.raises(SignatureError, match="slice step cannot be zero") as caught:
+        op_for(text, dims=(1, 2), step=0).check(x=torch.empty(2, 3))
+    assert caught.value.declaration == f'shape_rules[0] "{rule}"'
+
+
 DIVIDED = """
 DividedFwdOp:
   signature:

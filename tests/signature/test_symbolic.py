@@ -271,3 +271,42 @@ def test_plain_operands_decide_symbolic_connectives(traced):
     assert symbolic.same_items((a, 2), (a, 3)) is False
     assert symbolic.contains((a, 3), 3) is True
     assert traced.guards == []
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+@pytest.mark.parametrize("columns", [2, 4])
+def test_symbolic_truths_are_compared(traced, rows, columns):
+    """Compared as they are, torch fails once it evaluates the outcome."""
+    a, b = traced(rows, columns).shape
+    left, right = a > 3, b > 3
+    for found, expected in (
+        (symbolic.equal(left, right), rows == columns),
+        (symbolic.equal(left, True), rows == 4),
+        (symbolic.equal(False, right), columns == 2),
+        (symbolic.same_items((left, 1), (right, 1)), rows == columns),
+        (symbolic.contains((left, False), right), rows == columns or columns == 2),
+    ):
+        assert isinstance(found, torch.SymBool)
+        assert bool(found) is expected
+    assert symbolic.equal(True, True) is True
+
+
+def test_a_rule_that_compares_truths_holds_or_fails_as_on_plain_sizes(op_for, traced):
+    op = op_for(
+        wrap(
+            "(M == 4) == (N == 3)",
+            "square != flag",
+            inputs=MATRIX,
+            outputs="[M, N]",
+            lets='square: "M == N"',
+            params="flag: {type: bool, default: true}",
+        ),
+        flag=True,
+    )
+    for shape in ((4, 3), (5, 7)):
+        op.check(x=torch.empty(shape))
+        op.check(x=traced(*shape))
+    for shape in ((4, 5), (5, 5)):
+        for x in (torch.empty(shape), traced(*shape)):
+            with pytest.raises(SignatureError, match="does not hold"):
+                op.check(x=x)

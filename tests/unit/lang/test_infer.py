@@ -264,6 +264,7 @@ FAULTS = {
     "repeat(1, 4)": (16, "stands in rows and generator arguments only"),
     "R // 0": (29, "R // 0 divides by 0"),
     "R % (0)": (29, "divides by 0"),
+    "S[1::0]": (29, "S[1::0] steps by 0"),
 }
 
 

@@ -43,7 +43,11 @@ def varied(**changes: Any) -> Spec:
     """The spec with some parts of its signature replaced; None removes one."""
     spec = copy.deepcopy(SPEC)
     for key, value in changes.items():
-        target = spec["signature"] if key in {*spec["signature"], "let", "shape_rules"} else spec
+        target = (
+            spec["signature"]
+            if key in {*spec["signature"], "let", "shape_rules", "types"}
+            else spec
+        )
         target[key] = value
     return spec
 
@@ -261,3 +265,65 @@ def test_malformed_types_are_reported_with_their_file_and_once() -> None:
     assert rendered(report) == [(label, "adts.Bad", 12), (label, "adts.Unused.a.python", 12)]
     only = manifest.validate("AFwdOp", source={"adts": adts, "AFwdOp": spec, "BFwdOp": spec})
     assert (label, "adts.Bad", 12) in rendered(only)
+
+
+def test_malformed_types_of_another_source_are_not_reported_with_this_one() -> None:
+    manifest.register({"adts": {"Bad": {"sum": {}}}, "AcmeFwdOp": SPEC})
+    assert manifest.validate(source={"OtherFwdOp": SPEC}).findings == []
+    adts = {"Worse": {"sum": {}}}
+    found = rendered(manifest.validate(source={"adts": adts, "OtherFwdOp": SPEC}))
+    assert found == [(f"mapping of {__name__}", "adts.Worse", 12)]
+
+
+CASES = [{"when": True, "is": "[N]"}, {"when": False, "is": "[N, 1]"}]
+
+UNREAD: dict[str, tuple[str, Spec, list[tuple[str, int]]]] = {
+    "a parameter of an unknown type": (
+        "flip", {"params": {"flip": {"type": "wat["}}}, [("signature.params.flip.type", 10)],
+    ),
+    "an index of an unknown kind": (
+        "k", {"forall": {"N": "Dim", "k": "Wat"}}, [("signature.forall.k", 9)],
+    ),
+    "a let that does not parse": (
+        "k or flip", {"let": {"k": "flip and ("}}, [("signature.let.k", 13)],
+    ),
+    "a let over one that does not parse": (
+        "j", {"let": {"j": "k or flip", "k": "flip and ("}}, [("signature.let.k", 13)],
+    ),
+    "no lets that could be read": ("k", {"let": 5}, [("signature.let", 7)]),
+    "a presence whose condition does not parse": (
+        "present(w)",
+        {"params": {"w": {"dtype": "float32", "shape": "[N]", "optional": "no("}}},
+        [("signature.params.w.optional", 13)],
+    ),
+    "presence of a parameter of an unknown type": (
+        "present(w)", {"params": {"w": {"type": "wat["}}}, [("signature.params.w.type", 10)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_what_leads_to_a_field_that_cannot_be_read_is_not_judged(case: str) -> None:
+    expr, changes, expected = UNREAD[case]
+    families = {
+        "F": {"params": {"f": "Bool", "N": "Dim"}, "match": "f", "cases": CASES},
+    }
+    spec = varied(
+        outputs={"y": {"dtype": "float32", "shape": f"F[{expr}, N]"}}, types=families, **changes
+    )
+    assert set(rendered(manifest.validate(source={"AFwdOp": spec}))) == {
+        ("AFwdOp", *found) for found in expected
+    }
+
+
+@pytest.mark.parametrize(
+    "condition", ["s.kind == 'a'", "present(m) and m.value.kind == 'a'", "k", "present(m)"]
+)
+def test_conditions_on_malformed_types_are_not_judged(condition: str) -> None:
+    spec = varied(
+        params={"s": {"type": "Bad"}, "m": {"type": "Bad | None"}},
+        let={"k": "s.kind == 'a'"},
+        outputs={"y": {"dtype": "float32", "shape": "[N]", "nullable": condition}},
+    )
+    report = manifest.validate(source={"adts": {"Bad": {"sum": {}}}, "AFwdOp": spec})
+    assert rendered(report) == [(f"mapping of {__name__}", "adts.Bad", 12)]

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from tileops._core.lang.kinds import DIM, SHAPE, Kind, MaybeKind, SeqKind, ValueKind, alternatives
+from tileops._core.lang.kinds import (
+    DIM,
+    SHAPE,
+    BoolKind,
+    Kind,
+    MaybeKind,
+    SeqKind,
+    ValueKind,
+    alternatives,
+)
 from tileops._core.lang.nodes import (
     Arithmetic,
     Attribute,
@@ -17,9 +26,12 @@ from tileops._core.lang.nodes import (
     Conditional,
     Constant,
     Expr,
+    Logical,
     Name,
     Negate,
     Node,
+    Not,
+    Present,
     Sequence,
     Slice,
     Subscript,
@@ -30,6 +42,7 @@ PYTHON_RESULTS = frozenset({"len", "category", "promote_int_to_float", "coalesce
 """Primitives whose result is an ordinary Python value, whatever their arguments are."""
 
 _SEQUENCE_RESULTS = frozenset({"broadcast", "reduced"})
+_TRUTH_RESULTS = frozenset({"all", "valid_axes", "unique_axes", "representable"})
 _TOTAL = PYTHON_RESULTS | {"sum", "all", "valid_axes", "representable"}
 _ORDER = frozenset({"<", "<=", ">", ">="})
 
@@ -79,8 +92,30 @@ def may_be_sequence(expr: Expr, known: Knowledge) -> bool:
     return kind is not None and any(isinstance(k, SeqKind) for k in _kinds(kind))
 
 
+def may_be_truth(expr: Expr, known: Knowledge) -> bool:
+    """Whether the value may be a truth value."""
+    if isinstance(expr, Compare | Not | Logical | Present):
+        return True
+    if isinstance(expr, Constant):
+        return isinstance(expr.value, bool)
+    if isinstance(expr, Conditional):
+        return may_be_truth(expr.then, known)
+    if isinstance(expr, Call):
+        return expr.callee in _TRUTH_RESULTS
+    if isinstance(expr, Subscript) and isinstance(expr.base, Sequence):
+        return any(may_be_truth(item, known) for item in expr.base.items)
+    name = payload(expr)
+    if name is None:
+        return False
+    definition = known.let(name)
+    if definition is not None:
+        return may_be_truth(definition, known)
+    kind = known.kind(name)
+    return kind is not None and any(isinstance(k, BoolKind) for k in _kinds(kind))
+
+
 def may_fail(expr: Expr, known: Knowledge) -> bool:
-    """Whether evaluation may raise: a zero divisor, a subscript, the domain of a primitive."""
+    """Whether evaluation may raise: a divisor or step of 0, a subscript, a primitive's domain."""
     return any(_node_may_fail(node, known) for node in walk(expr))
 
 
@@ -98,6 +133,8 @@ def _node_may_fail(node: Node, known: Knowledge) -> bool:
     if isinstance(node, Call):
         is_total = node.callee in _TOTAL or (node.callee == "prod" and _of_sizes(node, known))
         return not is_total
+    if isinstance(node, Slice):
+        return not (node.step is None or (isinstance(node.step, Constant) and node.step.value))
     return isinstance(node, Subscript)
 
 

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tileops._core.codegen.analysis import depends_on_size, may_be_sequence, payload
+from tileops._core.codegen.analysis import depends_on_size, may_be_sequence, may_be_truth, payload
 from tileops._core.codegen.names import Names, spell
 from tileops._core.codegen.writer import identifier
 from tileops._core.lang.nodes import (
@@ -219,6 +219,10 @@ class Lowering:
             return found if op == "in" else self._helper_call("sym_not", [found])
         if sequences and op in ("==", "!="):
             same = self._helper_call("same_items", sides)
+            return same if op == "==" else self._helper_call("sym_not", [same])
+        truths = may_be_truth(left, self.names) or may_be_truth(right, self.names)
+        if symbolic and truths and op in ("==", "!="):
+            same = self._helper_call("equal", sides)
             return same if op == "==" else self._helper_call("sym_not", [same])
         if sequences:
             sides = [ast.Call(ast.Name("tuple"), [side], []) for side in sides]

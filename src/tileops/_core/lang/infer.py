@@ -255,6 +255,8 @@ class _Inference:
         for bound in (expr.start, expr.stop, expr.step):
             if bound is not None:
                 self._integer(bound, known)
+        if expr.step == Constant(0):
+            raise KindFault(29, f"{to_text(expr)} steps by 0", expr.span)
         return SeqKind(self._element(expr.base, known))
 
     def _element(self, expr: Expr, known: Kinds) -> Kind:

@@ -34,6 +34,7 @@ from tileops._core.runtime.results import (
 from tileops._core.runtime.symbolic import (
     EVALUATION_FAULTS,
     contains,
+    equal,
     nonzero,
     same_items,
     sym_and,
@@ -78,6 +79,7 @@ __all__ = [
     "described_as",
     "differ",
     "discriminant",
+    "equal",
     "held",
     "name_of_dtype",
     "is_combination",

@@ -72,13 +72,24 @@ def _select(test: Any, then: Any, orelse: Any) -> Any:
     return test.__sym_ite__(then, orelse)  # mixes plain and symbolic arms
 
 
+def equal(a: Any, b: Any) -> Any:
+    """Equality of two values, symbolic truths included, which torch cannot compare."""
+    if not isinstance(a, torch.SymBool):
+        a, b = b, a
+    if not isinstance(a, torch.SymBool):
+        return a == b
+    if isinstance(b, torch.SymBool):
+        return (a & b) | (torch.sym_not(a) & torch.sym_not(b))
+    return a if b else torch.sym_not(a)
+
+
 def same_items(a: Sequence[Any], b: Sequence[Any]) -> Any:
     """Equality of two sequences, item by item; a list may equal a tuple."""
     if len(a) != len(b):
         return False
     held: Any = True
     for x, y in zip(a, b, strict=True):
-        same = x == y
+        same = equal(x, y)
         if same is True:
             continue
         if not is_symbolic(same):
@@ -91,7 +102,7 @@ def contains(items: Sequence[Any], value: Any) -> Any:
     """Whether some item equals the value."""
     held: Any = False
     for item in items:
-        same = item == value
+        same = equal(item, value)
         if is_symbolic(same):
             held = same if held is False else held | same
         elif same:

@@ -181,12 +181,14 @@ def _conditions(analysis: Analysis) -> Iterator[Complaint]:
         if site.tensor in first and not site.path.endswith(".mutated"):
             cycle = ", ".join(first[site.tensor])
             yield Complaint(site.path, 31, f"depends on itself: {cycle}")
-        elif site.expr is not None and not _is_cyclic(analysis, site.expr):
+        elif site.expr is not None and not _is_unclear(analysis, site.expr):
             yield from _undecided(analysis, site, site.expr)
 
 
-def _is_cyclic(analysis: Analysis, condition: Expr) -> bool:
-    """Whether a condition leads to a presence or a let that depends on itself."""
+def _is_unclear(analysis: Analysis, condition: Expr) -> bool:
+    """Whether a condition leads to what depends on itself, or to what could not be read."""
+    if analysis.scope.misses(condition):
+        return True
     found = reads(condition)
     names = {*found.names, *found.presences}
     return bool(names & (analysis.facts.cyclic_presences | analysis.facts.cyclic_lets))

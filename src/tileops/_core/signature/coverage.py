@@ -61,7 +61,9 @@ def _gather(
             if family in faulty or family not in analysis.facts.signature.types:
                 break
             if choice.subjects is None:
-                undecided[family] = undecided.get(family, 0) | 1 << bit
+                matched = analysis.families.subjects(application) or ()
+                if not any(map(analysis.scope.misses, matched)):
+                    undecided[family] = undecided.get(family, 0) | 1 << bit
                 break
             subjects = met.setdefault(family, {})
             old = subjects.get(choice.subjects)

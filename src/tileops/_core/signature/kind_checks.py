@@ -80,7 +80,7 @@ def _judged(
 
 def _undecided(analysis: Analysis, site: Site, expr: Expr) -> Iterator[Complaint]:
     """A condition that reads a field with infinitely many values, of itself or through a let."""
-    if not analysis.facts.references.below(expr):
+    if not analysis.facts.references.below(expr) and not analysis.scope.misses(expr):
         message = f"reads more than discriminants: {to_text(expr)}"
         yield Complaint(site.path, 14, message)
 

@@ -26,12 +26,13 @@ from tileops._core.lang.kinds import (
     is_opaque,
 )
 from tileops._core.lang.members import AdtFields
-from tileops._core.lang.nodes import Constant, Expr, Name
+from tileops._core.lang.nodes import Constant, Expr, Name, Node, Present
 from tileops._core.lang.positions import Position
+from tileops._core.lang.walk import walk
 from tileops._core.signature.discriminants import OUT, Point, is_maybe
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.sites import Role, Site
-from tileops._core.spec.model import Param, TensorInput, TypeFamily
+from tileops._core.spec.model import Declaration, Param, TensorInput, TypeFamily
 
 _SECTIONS = ("forall", "params", "inputs", "outputs", "types", "let")
 _IN_TYPES = {Role.SHAPE, Role.DTYPE, Role.LET, Role.CONDITION}
@@ -196,6 +197,25 @@ class Scope:
     def _is_metadata(self, name: str) -> bool:
         tensor = self.signature.inputs.get(name) or self.signature.params.get(name)
         return isinstance(tensor, TensorInput) and tensor.values is not None
+
+    def misses(self, expr: Expr) -> bool:
+        """Whether an expression leads to a declaration that could not be read."""
+        references = self.facts.references
+        behind = (references.definitions[key] for key in references.below(expr))
+        return any(self._is_unread(node) for tree in (expr, *behind) for node in walk(tree))
+
+    def _is_unread(self, node: Node) -> bool:
+        if isinstance(node, Name):
+            return self._readable(node.id, Role.RULE, "", None) == UNKNOWN
+        if not isinstance(node, Present):
+            return False
+        param = self.signature.params.get(node.name)
+        if isinstance(param, Param):
+            return param.type.node is None
+        tensor = param or self.signature.inputs.get(node.name)
+        output = self.signature.outputs.get(node.name)
+        condition = output.nullable if output else tensor.optional if tensor else None
+        return isinstance(condition, Declaration) and condition.node is None
 
     # Kinds
 

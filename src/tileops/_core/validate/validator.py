@@ -113,7 +113,9 @@ def _on_top(known: Manifest, content: Content) -> tuple[Manifest, list[Problem]]
     base = known.without({*content.specs, *content.adts})
     merged = base.adding([content])
     own = merged.problems[len(base.problems) :]
-    types = [each for each in _type_problems(merged) if each.finding.op == label]
+    types = [
+        each for each in _type_problems(merged) if each.finding.field.split(".")[1] in content.adts
+    ]
     return merged, [*own, *taken, *types]
 
 

@@ -10,8 +10,9 @@ import torch
 from tileops._core.spec.registry import lookup
 from tileops.bench import measuring, sweep
 from tileops.bench.calls import RowCall
-from tileops.bench.measuring import RIGHT, WRONG, Manner, measure
+from tileops.bench.measuring import LEFT_OUT, RIGHT, WRONG, Manner, measure
 from tileops.bench.sweep import RowCase, Sweep, chosen_cases
+from tileops.errors import OpNotAvailableError
 
 CPU = torch.device("cpu")
 QUICK = Manner(seconds=0.0)
@@ -81,3 +82,12 @@ def test_a_lost_device_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Sweep([decode(), decode()], torch.device("cuda"), QUICK)
     assert list(run) == [record], "the row that lost it is told of"
     assert run.stopped == "cuda no longer answers: an illegal access"
+
+
+def test_what_nothing_serves_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> str:
+        raise OpNotAvailableError("no builder")
+
+    monkeypatch.setattr(RowCall, "fault", refused)
+    record = measure(*decode(), CPU, QUICK)
+    assert (record.state, record.reason) == (LEFT_OUT, "no builder")

@@ -21,6 +21,7 @@ from tileops.bench.calls import Function, Outcome, RowCall, bytes_of, fits, has_
 from tileops.bench.clock import Launch, Timing, captured, host_timing, race
 from tileops.bench.patience import OutOfPatience, patience
 from tileops.bench.profiles import Profile, Reading, profile_for
+from tileops.errors import OpNotAvailableError
 
 RIGHT, WRONG, LEFT_OUT = "right", "wrong", "left out"
 ABSENT = "absent"
@@ -129,7 +130,7 @@ class RowRecord:
 
 
 def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> RowRecord:
-    """Run a case, judge it and time it; what it raises makes it wrong.
+    """Run a case, judge it and time it; what it raises makes it wrong, unless nothing serves it.
 
     Args:
         spec: the spec of an implemented op.
@@ -156,6 +157,8 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
     except OutOfPatience:
         reason = f"judging and timing it takes more than {manner.patience:g} s"
         return _unmeasured(spec, case, device, LEFT_OUT, reason)
+    except OpNotAvailableError as error:  # a target need not serve every op
+        return _unmeasured(spec, case, device, LEFT_OUT, str(error))
     except FAILURES as error:
         fault = f"{type(error).__name__}: {error}"
     return _unmeasured(spec, case, device, WRONG, fault)

@@ -177,7 +177,8 @@ def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[
         named = families_by_turns(spec for spec in named if spec.status == "implemented")
     found = [spec for spec in named if family in {None, spec.family}]
     if not found:
-        raise UsageFault(f"no implemented op is of family {family}")
+        known = ", ".join(sorted({spec.family for spec in named if spec.family}))
+        raise UsageFault(f"no implemented op is of family {family}; known: {known}")
     if tilelang:
         found = [spec for spec in found if _has_program(spec)]
     if not found:

@@ -89,7 +89,8 @@ def _lines(record: RowRecord) -> Iterator[str]:
         yield f"  tensors   {_pairs(record.tensors)}"
     if record.flops is not None and record.bytes is not None:
         yield f"  work      {record.flops:,} flops, {record.bytes:,} bytes"
-    yield f"  served    by {', '.join(record.kernels) or 'no kernel'} ({record.target})"
+    kernels = ", ".join(record.kernels) or "what the target built"
+    yield f"  served    by {kernels} ({record.target})"
     yield f"  time      {time_text(record.timing)}{limit_text(record.reading)}"
 
 

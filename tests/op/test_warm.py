@@ -15,7 +15,6 @@ from toys import add_op, body_op, define, pair, spec, tensor
 
 from tileops import Op, SignatureError, backend
 from tileops._core.op import calls
-from tileops.errors import SignatureTypeError
 from tileops.norm import RMSNormFwdOp
 
 
@@ -438,29 +437,6 @@ def test_held_tensor_is_converted_whenever_it_is_bound():
         op.scale = wide
     op.scale = wide + 1
     assert op(x).tolist() == [[2, 4], [2, 4]]
-
-
-@pytest.mark.parametrize("bound", [None, [1.0]], ids=["None", "a list"])
-@pytest.mark.parametrize("out", [False, True])
-def test_what_is_bound_anew_and_no_tensor_is_refused_by_name(bound, out):
-    def init(self, scale, *, target=None):
-        self.scale = scale
-        Op.__init__(self, target=target)
-
-    def forward(self, x, out=None):
-        return x * self.scale if out is None else torch.mul(x, self.scale, out=out)
-
-    declared = spec(
-        {"x": tensor()}, {"y": tensor(buffer="out")}, {"scale": {"dtype": "T", "shape": "[*S]"}}
-    )
-    op = define("Scaled", declared, __init__=init, forward=forward)(ones(2))
-    passed = {"out": torch.empty(2)} if out else {}
-    assert op(ones(2), **passed).tolist() == [1, 1]
-    op.scale = bound
-    with pytest.raises(SignatureTypeError, match="scale: bound anew, expected a tensor, got"):
-        op(ones(2), **passed)
-    op.scale = ones(2) + 1
-    assert op(ones(2), **passed).tolist() == [2, 2]
 
 
 def test_importing_ops_loads_no_compiler():

@@ -180,7 +180,6 @@ _HELPERS: dict[str, Any] = {
     "_instances": instances.table,
     "_gone": instances.gone,
     "_nothing": {},
-    "_AttributeError": AttributeError,
     "_RuntimeError": RuntimeError,
     "_tuple": tuple,
     "_len": len,

@@ -114,18 +114,8 @@ class _EntryPrinter:
             if "out" in self.names:
                 with self.writer.block("if 'out' in _arguments"):
                     self.writer.line("out = _arguments['out']")
-                    self._print_seen("return", kind_items(self.spec, has_out=True))
-            self._print_seen("return", items)
-
-    def _print_seen(self, start: str, items: list[str]) -> None:
-        """Print the items of a kind, which has none where what the instance holds is no tensor."""
-        if not held_names(self.spec):
-            self.writer.items(f"{start} (", items, ")")
-            return
-        with self.writer.block("try"):
-            self.writer.items(f"{start} (", items, ")")
-        with self.writer.block("except _AttributeError"):
-            self.writer.line(f"{start} None")
+                    self.writer.items("return (", kind_items(self.spec, has_out=True), ")")
+            self.writer.items("return (", items, ")")
 
     def print_examination(self) -> None:
         """Print `_examine`: admit or refuse tensors that are not plainly ordinary."""
@@ -309,7 +299,7 @@ class _EntryPrinter:
         """Print the kind of the call, the run, and what of its result the schema returns."""
         kind = kind_items(self.spec, branch.has_out)
         if kind:
-            self._print_seen("_kind =", kind)
+            self.writer.items("_kind = (", kind, ")")
         others = {"out": "out"} if branch.has_out else {}
         others |= {p.name: self.names[p.name] for p in self.execution}
         passed = [

@@ -195,6 +195,23 @@ CASES = {
     ),
     # calls
     "arity": (let("ceil_div(R)"), [("let.q", 16, "ceil_div takes (a, b), got 1 argument")]),
+    "literals that fail together": (
+        let("per_axis((1, 2), 2, 2)"),
+        [("let.q", 16, "per_axis needs 0 <= i < n, got i=2, n=2")],
+    ),
+    "literals that fail inside": (
+        {"Y": "[R, 2 * C + mhc.expansion(7)]"},
+        [("outputs.y.shape", 16, "mhc.expansion needs q = n * n + 2 * n for some n > 0, got q=7")],
+    ),
+    "literals of a run": (
+        {"Y": "[*broadcast((2, 3), (4, 3))]"},
+        [("outputs.y.shape", 16, "broadcast: sizes 2 and 4 do not agree")],
+    ),
+    "literals in a formula": (
+        {"roofline": "{flops: 'R * max(())'}"},
+        [("roofline.flops", 16, "max of no items needs a default")],
+    ),
+    "literals on no way": (let("min(()) if 1 > 2 else R"), []),
     "no built-in": (let("log2(R)"), [("let.q", 16, "log2 is not a built-in primitive")]),
     "not a generator": (
         {"INPUTS": '  ids: {dtype: int32, shape: "[4]", values: "repeat(1, 4)", optional: true}'},

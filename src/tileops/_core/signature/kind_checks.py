@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tileops._core.lang.dtype_terms import infer_dtype
 from tileops._core.lang.faults import KindFault
+from tileops._core.lang.fold import literal_fault
 from tileops._core.lang.infer import infer
 from tileops._core.lang.kinds import (
     BOOL,
@@ -70,7 +71,10 @@ def _judged(
         if fault.check != 23:  # the reader judges what formulas measure
             yield Complaint(site.path, fault.check, fault.message)
         return
-    if site.role is Role.CONDITION and not analysis.branches.decided(expr):
+    failing = literal_fault(expr)
+    if failing is not None:
+        yield Complaint(site.path, 16, failing.message)
+    elif site.role is Role.CONDITION and not analysis.branches.decided(expr):
         yield from _undecided(analysis, site, expr)
     elif site.role is Role.FORMULA and not is_number(kind):
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind} where a number is needed")

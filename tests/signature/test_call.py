@@ -234,6 +234,46 @@ def test_a_slice_with_the_step_0(op_for, rule):
     assert caught.value.declaration == f'shape_rules[0] "{rule}"'
 
 
+COMPARED = """
+ComparedFwdOp:
+  signature:
+    forall: {{R: Dim, C: Dim}}
+    params:
+      several: {{type: "list[int]"}}
+      pair: {{type: "tuple[int, ...]"}}
+      either: {{type: "int | tuple[int, int]"}}
+    inputs: {{x: {{dtype: float32, shape: "[R, C]"}}}}
+    outputs: {{y: {{dtype: float32, shape: "[R]"}}}}
+    shape_rules: ["{rule}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "holds"),
+    [
+        ("several in (pair, (9, 9))", True),
+        ("(1, 2) in (pair, several)", False),
+        ("all(s in (pair,) for s in (several,))", True),
+        ("all(s == pair for s in (several,))", True),
+        ("((R, C), several) == (pair, pair)", True),
+        ("either == (3, 4)", False),
+        ("(R, C) != either", True),
+        ("either in (pair[0], 7)", True),
+        ("either in ((3, 4), (5, 6))", False),
+    ],
+)
+def test_sequences_are_compared_item_by_item_whatever_holds_them(op_for, rule, holds):
+    def call():
+        op = op_for(COMPARED.format(rule=rule), several=[3, 4], pair=(3, 4), either=3)
+        op.check(x=torch.empty(3, 4))
+
+    if holds:
+        call()
+    else:
+        with pytest.raises(SignatureError, match="does not hold"):
+            call()
+
+
 DIVIDED = """
 DividedFwdOp:
   signature:

@@ -246,6 +246,9 @@ def test_connectives_on_plain_values():
     assert symbolic.same_items((1,), (1, 2)) is False
     assert symbolic.contains((1, 2), 2) is True
     assert symbolic.contains((), 2) is False
+    assert symbolic.contains(([1, 2], 3), (1, 2)) is True
+    assert symbolic.same_items(([1],), ((1,),)) is True
+    assert symbolic.same_items((1,), 1) is False
 
 
 def test_a_symbolic_truth_is_never_made_a_python_one(traced):
@@ -257,6 +260,8 @@ def test_a_symbolic_truth_is_never_made_a_python_one(traced):
         symbolic.sym_if(a > 3, lambda: b > 3, lambda: False),
         symbolic.same_items((a, 2), (b, 2)),
         symbolic.contains((a, 3), b),
+        symbolic.contains(((3, 4), [5, 6]), (a, b)),
+        symbolic.same_items(((a, b), (1,)), ([b, a], [1])),
     ):
         assert isinstance(value, torch.SymBool)
     assert isinstance(symbolic.sym_if(a > 3, lambda: a, lambda: 5), torch.SymInt)

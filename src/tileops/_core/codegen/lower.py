@@ -210,23 +210,30 @@ class Lowering:
         if isinstance(right, Constant) and isinstance(right.value, bool) and op in ("==", "!="):
             return self._lower(left if right.value is (op == "==") else Not(left))
         symbolic = self.is_symbolic(left) or self.is_symbolic(right)
-        sequences = may_be_sequence(left, self.names) and may_be_sequence(right, self.names)
+        sequences = [may_be_sequence(side, self.names) for side in (left, right)]
         sides = [self._lower(left), self._lower(right)]
         if op in ("in", "not in"):
-            if not symbolic:
+            if not (symbolic or sequences[0] or self._holds_sequences(right)):
                 return ast.Compare(sides[0], [_COMPARE[op]], [sides[1]])
             found = self._helper_call("contains", [sides[1], sides[0]])
             return found if op == "in" else self._helper_call("sym_not", [found])
-        if sequences and op in ("==", "!="):
+        if any(sequences) and op in ("==", "!="):
             same = self._helper_call("same_items", sides)
             return same if op == "==" else self._helper_call("sym_not", [same])
         truths = may_be_truth(left, self.names) or may_be_truth(right, self.names)
         if symbolic and truths and op in ("==", "!="):
             same = self._helper_call("equal", sides)
             return same if op == "==" else self._helper_call("sym_not", [same])
-        if sequences:
+        if all(sequences):
             sides = [ast.Call(ast.Name("tuple"), [side], []) for side in sides]
         return ast.Compare(sides[0], [_COMPARE[op]], [sides[1]])
+
+    def _holds_sequences(self, expr: Expr) -> bool:
+        """Whether an item of a sequence may be a sequence itself."""
+        if isinstance(expr, Constant) and isinstance(expr.value, tuple):
+            return any(isinstance(item, tuple) for item in expr.value)
+        items = expr.items if isinstance(expr, TupleNode) else ()
+        return any(may_be_sequence(item, self.names) for item in items)
 
     def _not(self, expr: Not) -> ast.expr:
         operand = self._lower(expr.operand)

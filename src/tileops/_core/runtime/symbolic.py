@@ -73,7 +73,9 @@ def _select(test: Any, then: Any, orelse: Any) -> Any:
 
 
 def equal(a: Any, b: Any) -> Any:
-    """Equality of two values, symbolic truths included, which torch cannot compare."""
+    """Equality of two values: sequences item by item, and truths that torch cannot compare."""
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return same_items(a, b)
     if not isinstance(a, torch.SymBool):
         a, b = b, a
     if not isinstance(a, torch.SymBool):
@@ -83,8 +85,10 @@ def equal(a: Any, b: Any) -> Any:
     return a if b else torch.sym_not(a)
 
 
-def same_items(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """Equality of two sequences, item by item; a list may equal a tuple."""
+def same_items(a: Any, b: Any) -> Any:
+    """Equality of two sequences, item by item; a list may equal a tuple, and no single value."""
+    if not (isinstance(a, tuple | list) and isinstance(b, tuple | list)):
+        return equal(a, b)
     if len(a) != len(b):
         return False
     held: Any = True

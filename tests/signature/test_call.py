@@ -274,6 +274,34 @@ def test_sequences_are_compared_item_by_item_whatever_holds_them(op_for, rule, h
             call()
 
 
+GIVEN_FALSE = """
+GivenFwdOp:
+  signature:
+    forall: {R: Dim}
+    params: {flag: {type: "bool | None", default: null}}
+    inputs:
+      x: {dtype: float32, shape: "[R, 2 if present(flag) else 1]"}
+      z: {dtype: float32, shape: "[R]", optional: "present(flag)"}
+    outputs: {y: {dtype: float32, shape: "[R]", nullable: "not present(flag) or flag.value"}}
+    shape_rules: ["not present(flag) or flag.value == (R > 2)"]
+"""
+
+
+def test_a_flag_that_is_given_as_false_is_present(op_for):
+    x, z = torch.empty(2, 2), torch.empty(2)
+    record = op_for(GIVEN_FALSE, flag=False).check(x=x, z=z)
+    assert "y" not in record.tensors
+    assert "y" in op_for(GIVEN_FALSE, flag=None).check(x=torch.empty(2, 1)).tensors
+    with pytest.raises(SignatureError, match="z was not passed but"):
+        op_for(GIVEN_FALSE, flag=False).check(x=x)
+    with pytest.raises(SignatureError, match=r"expected 2, where|length 1"):
+        op_for(GIVEN_FALSE, flag=False).check(x=torch.empty(2, 1), z=z)
+    with pytest.raises(SignatureError, match=r"shape_rules\[0\].*does not hold"):
+        op_for(GIVEN_FALSE, flag=True).check(x=x, z=z)
+    with pytest.raises(SignatureError, match=r"shape_rules\[0\].*does not hold"):
+        op_for(GIVEN_FALSE, flag=False).check(x=torch.empty(3, 2), z=torch.empty(3))
+
+
 DIVIDED = """
 DividedFwdOp:
   signature:

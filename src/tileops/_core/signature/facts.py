@@ -125,7 +125,11 @@ class Facts:
         """Whether a tensor, output, `Maybe` or `out` is there; None where the point leaves it."""
         if name in self.discriminants:
             value = point.get(name, _OPEN)
-            return None if value is _OPEN else value not in {None, False}
+            if value is _OPEN:
+                return None
+            # A parameter is given with the value false, too.
+            is_param = self.discriminants[name].source == "param"
+            return value is not None if is_param else value is True
         condition = self.references.definitions.get(Reference("presence", name))
         if name in self.cyclic_presences:
             return None

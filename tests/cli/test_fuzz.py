@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tileops._core.op.base import Op
+from tileops.elementwise import NegFwdOp
 from tileops.elementwise import reference as elementwise
 from tileops.linear_attention import reference as linear_attention
 from tileops.testing import fuzzing
@@ -58,7 +59,7 @@ def test_a_refusal_of_another_kind_is_a_fault(monkeypatch: pytest.MonkeyPatch) -
     def called(self: Op, *args: object, **kwargs: object) -> None:
         raise KeyError("of the inside")
 
-    monkeypatch.setattr(Op, "__call__", called)
+    monkeypatch.setattr(NegFwdOp, "__call__", called)
     outcome = fuzz("NegFwdOp", 30)
     assert isinstance(outcome.error, KeyError)
     assert outcome.trial is not None

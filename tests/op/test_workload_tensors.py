@@ -146,19 +146,19 @@ class Ring:
 
 
 def test_an_algebraic_value_is_an_instance_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("acme_types")
+    module = types.ModuleType("acme_rings")
     module.Ring, module.Order = Ring, Order  # type: ignore[attr-defined]
     for defined in (Ring, Order):
-        monkeypatch.setattr(defined, "__module__", "acme_types")
-    monkeypatch.setitem(sys.modules, "acme_types", module)
+        monkeypatch.setattr(defined, "__module__", "acme_rings")
+    monkeypatch.setitem(sys.modules, "acme_rings", module)
     adts = {
         "Cache": {
             "sum": {
                 "ring": {
-                    "python": "acme_types.Ring",
+                    "python": "acme_rings.Ring",
                     "fields": {
                         "n": "Dim",
-                        "order": {"type": "'row' | 'col'", "python": "acme_types.Order"},
+                        "order": {"type": "'row' | 'col'", "python": "acme_rings.Order"},
                     },
                 }
             }

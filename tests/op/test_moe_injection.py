@@ -10,7 +10,7 @@ import torch
 from toys import define
 
 from tileops import backend, moe
-from tileops.errors import OpNotAvailableError
+from tileops.errors import OpNotAvailableError, SignatureTypeError
 from tileops.moe import (
     FusedMoEExpertsFwdOp,
     FusedMoEFwdOp,
@@ -364,3 +364,8 @@ def test_layers_compile_once_their_stages_are_held(expected):
     compiled = torch.compile(op, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*tensors), wanted)
     torch._dynamo.reset()
+
+
+def test_what_is_no_plain_value_is_refused_by_its_declaration():
+    with pytest.raises(SignatureTypeError, match="params.routed_scaling_factor"):
+        FusedMoEFwdOp(2, routed_scaling_factor=torch.ones(2), experts=FusedMoEExpertsFwdOp())

@@ -328,7 +328,7 @@ def _check_class(op: str, name: str, given: object, wanted: type) -> None:
 def _settled(op: str, name: str, asked: Value, default: Value, experts: object) -> Value:
     """A parameter as injected experts have it, where they have it."""
     held: Value | None = getattr(experts, name, None)
-    if held is None:
+    if held is None or not isinstance(asked, str | int | float):  # the signature refuses others
         return asked
     if asked not in (default, held):
         raise ValueError(

@@ -27,16 +27,16 @@ class DenseAttentionOp(Op):
 
     def __init__(
         self,
-        is_causal: bool,
-        window_size_left: int,
-        window_size_right: int,
-        sm_scale: float | None,
-        softcap: float | None,
-        pos_encoding_mode: Literal["none", "rope"],
-        rotary_dim: int | None,
-        rope_layout: Literal["neox", "interleaved"],
+        is_causal: bool = True,
+        window_size_left: int = -1,
+        window_size_right: int = -1,
+        sm_scale: float | None = None,
+        softcap: float | None = None,
+        pos_encoding_mode: Literal["none", "rope"] = "none",
+        rotary_dim: int | None = None,
+        rope_layout: Literal["neox", "interleaved"] = "neox",
         *,
-        target: str | None,
+        target: str | None = None,
     ) -> None:
         self.is_causal = is_causal
         self.window_size_left = window_size_left

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
 
 from tileops.attention.kernels import DenseAttentionBwdInterface, DenseAttentionBwdPortableKernel
@@ -24,31 +22,6 @@ class GroupedQueryAttentionDenseBwdOp(DenseAttentionOp):
 
     kernel_types = {"portable": DenseAttentionBwdPortableKernel}
     interfaces = {"dense_attention_bwd": DenseAttentionBwdInterface}
-
-    def __init__(
-        self,
-        is_causal: bool = True,
-        window_size_left: int = -1,
-        window_size_right: int = -1,
-        sm_scale: float | None = None,
-        softcap: float | None = None,
-        pos_encoding_mode: Literal["none", "rope"] = "none",
-        rotary_dim: int | None = None,
-        rope_layout: Literal["neox", "interleaved"] = "neox",
-        *,
-        target: str | None = None,
-    ) -> None:
-        super().__init__(
-            is_causal,
-            window_size_left,
-            window_size_right,
-            sm_scale,
-            softcap,
-            pos_encoding_mode,
-            rotary_dim,
-            rope_layout,
-            target=target,
-        )
 
     def forward(
         self,

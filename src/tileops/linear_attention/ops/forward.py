@@ -8,7 +8,13 @@ from tileops.linear_attention.kernels import (
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
 )
-from tileops.linear_attention.ops.recurrence import RecurrenceOp
+from tileops.linear_attention.ops.recurrence import (
+    DeltaRuleOp,
+    GatedDeltaRuleOp,
+    GatedLinearOp,
+    KimiDeltaRuleOp,
+    RecurrenceOp,
+)
 
 __all__ = [
     "GatedDeltaNetFwdOp",
@@ -41,7 +47,28 @@ class _ForwardOp(RecurrenceOp):
         return kernel(q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
 
 
-class GatedDeltaNetFwdOp(_ForwardOp):
+class _GatedForwardOp(_ForwardOp):
+    """A gated delta rule."""
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+        A_log: Tensor | None = None,  # noqa: N803
+        dt_bias: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Run each sequence."""
+        packed = (cu_seqlens, cu_seqlens_cpu)
+        return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
+
+
+class GatedDeltaNetFwdOp(GatedDeltaRuleOp, _GatedForwardOp):
     """The gated delta rule, `S ← exp(g) S`, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = scale * qᵀ S`.
 
     One state for each value head, which uses the query and key head `hv // (HV / H)`; `scale` is
@@ -56,111 +83,20 @@ class GatedDeltaNetFwdOp(_ForwardOp):
     Source: Gated DeltaNet, Yang et al. 2024; flash-linear-attention.
     """
 
-    gate = "head"
 
-    def __init__(
-        self,
-        scale: float | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        use_beta_sigmoid_in_kernel: bool = False,
-        allow_neg_eigval: bool = False,
-        state_v_first: bool = False,
-        use_gate_in_kernel: bool = False,
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.scale = scale
-        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
-        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
-        self.allow_neg_eigval = allow_neg_eigval
-        self.state_v_first = state_v_first
-        self.use_gate_in_kernel = use_gate_in_kernel
-        super().__init__(target=target)
-
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        g: Tensor,
-        beta: Tensor,
-        initial_state: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        cu_seqlens_cpu: Tensor | None = None,
-        A_log: Tensor | None = None,  # noqa: N803
-        dt_bias: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Run each sequence."""
-        packed = (cu_seqlens, cu_seqlens_cpu)
-        return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
-
-
-class KimiDeltaAttentionFwdOp(_ForwardOp):
+class KimiDeltaAttentionFwdOp(KimiDeltaRuleOp, _GatedForwardOp):
     """The gated delta rule with a decay for each channel of the key, `S ← diag(exp(g)) S`.
 
     Flags are those of `GatedDeltaNetFwdOp`; with a `lower_bound` the log decay of a raw gate is
     `lower_bound * sigmoid(exp(A_log) (g + dt_bias))`. Source: Kimi Linear, 2025.
     """
 
-    gate = "channel"
 
-    def __init__(
-        self,
-        scale: float | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        use_beta_sigmoid_in_kernel: bool = False,
-        allow_neg_eigval: bool = False,
-        state_v_first: bool = False,
-        use_gate_in_kernel: bool = False,
-        lower_bound: float | None = None,
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.scale = scale
-        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
-        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
-        self.allow_neg_eigval = allow_neg_eigval
-        self.state_v_first = state_v_first
-        self.use_gate_in_kernel = use_gate_in_kernel
-        self.lower_bound = lower_bound
-        super().__init__(target=target)
-
-    def forward(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        g: Tensor,
-        beta: Tensor,
-        initial_state: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        cu_seqlens_cpu: Tensor | None = None,
-        A_log: Tensor | None = None,  # noqa: N803
-        dt_bias: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Run each sequence."""
-        packed = (cu_seqlens, cu_seqlens_cpu)
-        return self._run(q, k, v, g, beta, initial_state, *packed, (A_log, dt_bias))
-
-
-class DeltaNetInferenceFwdOp(_ForwardOp):
+class DeltaNetInferenceFwdOp(DeltaRuleOp, _ForwardOp):
     """The delta rule, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = scale * qᵀ S`.
 
     States, packing and flags are those of `GatedDeltaNetFwdOp`. Source: DeltaNet, Yang et al. 2024.
     """
-
-    gate = "none"
-
-    def __init__(
-        self,
-        scale: float | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.scale = scale
-        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
-        super().__init__(target=target)
 
     def forward(
         self,
@@ -176,18 +112,11 @@ class DeltaNetInferenceFwdOp(_ForwardOp):
         return self._run(q, k, v, None, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
 
 
-class GLAInferenceFwdOp(_ForwardOp):
+class GLAInferenceFwdOp(GatedLinearOp, _ForwardOp):
     """Gated linear attention, `S ← diag(exp(g)) S + k vᵀ`, `o = scale * qᵀ S`.
 
     States and packing are those of `GatedDeltaNetFwdOp`. Source: Yang et al. 2023.
     """
-
-    gate = "channel"
-    has_delta_rule = False
-
-    def __init__(self, scale: float | None = None, *, target: str | None = None) -> None:
-        self.scale = scale
-        super().__init__(target=target)
 
     def forward(
         self,

@@ -10,7 +10,13 @@ from tileops.linear_attention.kernels import (
     StateRecurrenceBwdInterface,
     StateRecurrenceBwdPortableKernel,
 )
-from tileops.linear_attention.ops.recurrence import RecurrenceOp
+from tileops.linear_attention.ops.recurrence import (
+    DeltaRuleOp,
+    GatedDeltaRuleOp,
+    GatedLinearOp,
+    KimiDeltaRuleOp,
+    RecurrenceOp,
+)
 
 __all__ = [
     "GatedDeltaNetBwdOp",
@@ -47,123 +53,51 @@ class _BackwardOp(RecurrenceOp):
         return found
 
 
-class GatedDeltaNetBwdOp(_BackwardOp):
+class _GatedBackwardOp(_BackwardOp):
+    """Gradients of a gated delta rule."""
+
+    def forward(
+        self,
+        do: Tensor,
+        dfinal_state: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        cu_seqlens_cpu: Tensor | None = None,
+        A_log: Tensor | None = None,  # noqa: N803
+        dt_bias: Tensor | None = None,
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the gradients."""
+        tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
+        return self._gradients(do, dfinal_state, *tensors, (A_log, dt_bias))
+
+
+class GatedDeltaNetBwdOp(GatedDeltaRuleOp, _GatedBackwardOp):
     """Gradients of `GatedDeltaNetFwdOp`: of its tensors in the order of its inputs.
 
     Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
     derivative of the forward op.
     """
 
-    gate = "head"
 
-    def __init__(
-        self,
-        scale: float | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        use_beta_sigmoid_in_kernel: bool = False,
-        allow_neg_eigval: bool = False,
-        state_v_first: bool = False,
-        use_gate_in_kernel: bool = False,
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.scale = scale
-        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
-        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
-        self.allow_neg_eigval = allow_neg_eigval
-        self.state_v_first = state_v_first
-        self.use_gate_in_kernel = use_gate_in_kernel
-        super().__init__(target=target)
-
-    def forward(
-        self,
-        do: Tensor,
-        dfinal_state: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        g: Tensor,
-        beta: Tensor,
-        initial_state: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        cu_seqlens_cpu: Tensor | None = None,
-        A_log: Tensor | None = None,  # noqa: N803
-        dt_bias: Tensor | None = None,
-    ) -> tuple[Tensor | None, ...]:
-        """Compute the gradients."""
-        tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
-        return self._gradients(do, dfinal_state, *tensors, (A_log, dt_bias))
-
-
-class KimiDeltaAttentionBwdOp(_BackwardOp):
+class KimiDeltaAttentionBwdOp(KimiDeltaRuleOp, _GatedBackwardOp):
     """Gradients of `KimiDeltaAttentionFwdOp`: of its tensors in the order of its inputs.
 
     Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
     derivative of the forward op.
     """
 
-    gate = "channel"
 
-    def __init__(
-        self,
-        scale: float | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        use_beta_sigmoid_in_kernel: bool = False,
-        allow_neg_eigval: bool = False,
-        state_v_first: bool = False,
-        use_gate_in_kernel: bool = False,
-        lower_bound: float | None = None,
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.scale = scale
-        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
-        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
-        self.allow_neg_eigval = allow_neg_eigval
-        self.state_v_first = state_v_first
-        self.use_gate_in_kernel = use_gate_in_kernel
-        self.lower_bound = lower_bound
-        super().__init__(target=target)
-
-    def forward(
-        self,
-        do: Tensor,
-        dfinal_state: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        g: Tensor,
-        beta: Tensor,
-        initial_state: Tensor | None = None,
-        cu_seqlens: Tensor | None = None,
-        cu_seqlens_cpu: Tensor | None = None,
-        A_log: Tensor | None = None,  # noqa: N803
-        dt_bias: Tensor | None = None,
-    ) -> tuple[Tensor | None, ...]:
-        """Compute the gradients."""
-        tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu)
-        return self._gradients(do, dfinal_state, *tensors, (A_log, dt_bias))
-
-
-class DeltaNetInferenceBwdOp(_BackwardOp):
+class DeltaNetInferenceBwdOp(DeltaRuleOp, _BackwardOp):
     """Gradients of `DeltaNetInferenceFwdOp`: returns `(dq, dk, dv, dbeta, dinitial_state)`.
 
     Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
     derivative of the forward op.
     """
-
-    gate = "none"
-
-    def __init__(
-        self,
-        scale: float | None = None,
-        use_qk_l2norm_in_kernel: bool = False,
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.scale = scale
-        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
-        super().__init__(target=target)
 
     def forward(
         self,
@@ -183,19 +117,12 @@ class DeltaNetInferenceBwdOp(_BackwardOp):
         return dq, dk, dv, dbeta, dinitial_state
 
 
-class GLAInferenceBwdOp(_BackwardOp):
+class GLAInferenceBwdOp(GatedLinearOp, _BackwardOp):
     """Gradients of `GLAInferenceFwdOp`: returns `(dq, dk, dg, dv, dinitial_state)`.
 
     Gradients of tensors that are left out are None. Sums are float32 and rounded once. Source: the
     derivative of the forward op.
     """
-
-    gate = "channel"
-    has_delta_rule = False
-
-    def __init__(self, scale: float | None = None, *, target: str | None = None) -> None:
-        self.scale = scale
-        super().__init__(target=target)
 
     def forward(
         self,

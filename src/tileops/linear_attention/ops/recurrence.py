@@ -10,11 +10,14 @@ from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
 from tileops.linear_attention.kernels import StateRecurrenceCall
 
+Gate = Literal["none", "head", "channel"]
+"""What has a log decay of its own."""
+
 
 class RecurrenceOp(Op):
     """A recurrence over a matrix state, or its gradients, with the flags that some of them take."""
 
-    gate: Literal["none", "head", "channel"]
+    gate: Gate
     has_delta_rule = True
 
     scale: float | None
@@ -50,3 +53,85 @@ class RecurrenceOp(Op):
             dtype=q.dtype,
             device=q.device,
         )
+
+
+class GatedDeltaRuleOp(RecurrenceOp):
+    """The gated delta rule with a decay for each head."""
+
+    gate: Gate = "head"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        use_beta_sigmoid_in_kernel: bool = False,
+        allow_neg_eigval: bool = False,
+        state_v_first: bool = False,
+        use_gate_in_kernel: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        self.use_beta_sigmoid_in_kernel = use_beta_sigmoid_in_kernel
+        self.allow_neg_eigval = allow_neg_eigval
+        self.state_v_first = state_v_first
+        self.use_gate_in_kernel = use_gate_in_kernel
+        super().__init__(target=target)
+
+
+class KimiDeltaRuleOp(GatedDeltaRuleOp):
+    """The gated delta rule with a decay for each channel of the key."""
+
+    gate = "channel"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        use_beta_sigmoid_in_kernel: bool = False,
+        allow_neg_eigval: bool = False,
+        state_v_first: bool = False,
+        use_gate_in_kernel: bool = False,
+        lower_bound: float | None = None,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.lower_bound = lower_bound
+        super().__init__(
+            scale,
+            use_qk_l2norm_in_kernel,
+            use_beta_sigmoid_in_kernel,
+            allow_neg_eigval,
+            state_v_first,
+            use_gate_in_kernel,
+            target=target,
+        )
+
+
+class DeltaRuleOp(RecurrenceOp):
+    """The delta rule without a decay."""
+
+    gate = "none"
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        use_qk_l2norm_in_kernel: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.scale = scale
+        self.use_qk_l2norm_in_kernel = use_qk_l2norm_in_kernel
+        super().__init__(target=target)
+
+
+class GatedLinearOp(RecurrenceOp):
+    """Gated linear attention: a decay for each channel, and no delta rule."""
+
+    gate = "channel"
+    has_delta_rule = False
+
+    def __init__(self, scale: float | None = None, *, target: str | None = None) -> None:
+        self.scale = scale
+        super().__init__(target=target)

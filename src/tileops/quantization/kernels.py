@@ -5,7 +5,6 @@ Scales are multipliers that bring codes back, `x ≈ q * scale`. Magnitudes and 
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.alignment import aligned, widest_access
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.gemm.kernels.packing import pack, repack
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
@@ -31,7 +31,6 @@ LARGEST_INT8 = 127.0
 SMALLEST_AMAX = 1e-4
 """What the largest magnitude of a row counts as at least, where rows become float8."""
 
-_HOPPER = 90
 
 Grain = Literal["tensor", "row", "block"]
 
@@ -90,7 +89,7 @@ class FP8QuantRowsKernel(Kernel, FP8QuantFwdInterface):
         dtype: their element type.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     MOST_ACCESSES = 128
     """Accesses of a row: as many elements as registers of a warp hold."""
@@ -98,12 +97,12 @@ class FP8QuantRowsKernel(Kernel, FP8QuantFwdInterface):
     def __init__(self, width: int, dtype: torch.dtype) -> None:
         super().__init__()
         self.width, self.dtype = width, dtype
-        self.vector = _vector(width, dtype)
+        self.vector = widest_access(width, dtype)
 
     @classmethod
     def refusal(cls, call: FP8QuantCall) -> str | None:
         """Refuses rows that a warp does not hold."""
-        most = cls.MOST_ACCESSES * _vector(call.width, call.dtype)
+        most = cls.MOST_ACCESSES * widest_access(call.width, call.dtype)
         if call.width > most:
             return f"holds rows of at most {most} such elements in registers, not {call.width}"
         return super().refusal(call)
@@ -131,7 +130,7 @@ class FP8QuantRowsKernel(Kernel, FP8QuantFwdInterface):
         accesses = self.width // self.vector
         lanes = min(32, 1 << (accesses - 1).bit_length())
         program = build_fp8_quant(
-            str(self.dtype).removeprefix("torch."),
+            dtype_name(self.dtype),
             self.width,
             vector=self.vector,
             lanes=lanes,
@@ -139,7 +138,7 @@ class FP8QuantRowsKernel(Kernel, FP8QuantFwdInterface):
             smallest=SMALLEST_AMAX,
             largest=LARGEST_FP8,
         )
-        return program.compile(_HOPPER)
+        return program.compile(HOPPER)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Quantise each row."""
@@ -147,11 +146,6 @@ class FP8QuantRowsKernel(Kernel, FP8QuantFwdInterface):
         codes = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
         self.program()(aligned(x.contiguous()), scale, codes)
         return scale, codes
-
-
-def _vector(width: int, dtype: torch.dtype) -> int:
-    """Elements of the widest access that divides a row."""
-    return math.gcd(BOUNDARY // dtype.itemsize, width)
 
 
 @dataclass(frozen=True)

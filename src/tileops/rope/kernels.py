@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
-_HOPPER = 90
 _THREADS = 1024  # of the largest block
 
 
@@ -142,7 +142,7 @@ class RotaryTileKernel(Kernel, RotaryFwdInterface):
         access: how the input is read.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class RotaryTileKernel(Kernel, RotaryFwdInterface):
         """What the program rotates."""
         from tileops.rope.programs import Rotation
 
-        name = str(self.dtype).removeprefix("torch.")
+        name = dtype_name(self.dtype)
         interleaved = self.layout == "interleaved"
         return Rotation(name, interleaved, self.rotary_dim, self.head_dim, self.access.vector)
 
@@ -190,9 +190,9 @@ class RotaryTileKernel(Kernel, RotaryFwdInterface):
         from tileops.rope.programs import build_rotary
 
         kind = self.access.positions
-        positions = None if kind is None else str(kind).removeprefix("torch.")
+        positions = None if kind is None else dtype_name(kind)
         program = build_rotary(self.rotation, positions, heads=self.access.heads, **config)
-        return program.compile(_HOPPER)
+        return program.compile(HOPPER)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None) -> Tensor:
         """Rotate."""

@@ -19,6 +19,7 @@ from tileops._core.boundary.faults import refuse_gradient_dtype
 from tileops._core.boundary.source import has_formula, returned_outputs
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Name
+from tileops._core.runtime.tensors import name_of_dtype
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import Backward, OpSpec
 from tileops._core.spec.registry import lookup
@@ -93,7 +94,7 @@ def _check_dtypes(op: Any, declared: Backward, tensors: Mapping[str, Any]) -> No
         tensor = tensors[name]
         if tensor is not None and tensor.requires_grad:
             admitted = gradient_dtypes(declared.op, result)
-            if admitted and str(tensor.dtype).removeprefix("torch.") not in admitted:
+            if admitted and name_of_dtype(tensor.dtype) not in admitted:
                 refuse_gradient_dtype(op, name, tensor)
 
 

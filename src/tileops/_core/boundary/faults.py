@@ -17,7 +17,7 @@ from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.scalars import unfit
 from tileops._core.lang.values import shown, shown_with_type
 from tileops._core.runtime.placement import requires_grad
-from tileops._core.runtime.tensors import unusual
+from tileops._core.runtime.tensors import name_of_dtype, unusual
 from tileops._core.runtime.tracing import active_fake_mode
 from tileops.errors import SignatureError, SignatureTypeError
 
@@ -125,7 +125,7 @@ def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
 
 def refuse_gradient_dtype(op: Any, name: str, tensor: torch.Tensor) -> NoReturn:
     """Refuse an input that requires grad in a dtype in which the backward op gives none."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
+    dtype = name_of_dtype(tensor.dtype)
     raise _no_gradient(op, name, f"{op._spec.backward.op} gives no gradient in {dtype}")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
 
 BOUNDARY = 16
@@ -14,3 +17,8 @@ def aligned(tensor: Tensor) -> Tensor:
     Allocations begin on one; a contiguous view into a larger tensor may not.
     """
     return tensor if tensor.data_ptr() % BOUNDARY == 0 else tensor.clone()
+
+
+def widest_access(width: int, dtype: torch.dtype) -> int:
+    """Elements of the widest access that divides a row of `width` of them."""
+    return math.gcd(BOUNDARY // dtype.itemsize, width)

@@ -1,4 +1,7 @@
-"""Whether TileLang is at hand, and what is said where it is not. Never imports it."""
+"""What device programs are made with and for. Never imports TileLang.
+
+Whether it is at hand and what is said where it is not, the architecture, the names of dtypes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,13 @@ import threading
 import warnings
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+HOPPER = 90
+"""The architecture that programs of the tree are made for, 10 · major + minor."""
 
 MISSING = "needs TileLang, which is not installed; `pip install tileops[cuda]` brings it"
 """The refusal of an implementation that needs TileLang where it is missing."""
@@ -18,6 +28,11 @@ _warned = False
 def has_tilelang() -> bool:
     """Whether TileLang can be imported."""
     return find_spec("tilelang") is not None
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name of an element type in programs."""
+    return str(dtype).removeprefix("torch.")
 
 
 def warn_stand_in(op: str, interface: str) -> None:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.toolchain import HOPPER
 from tileops.attention.kernels.decode import compile_split, parts_of
-from tileops.attention.kernels.device import HOPPER, Group, operand_fault, page_fault
+from tileops.attention.kernels.device import Group, operand_fault, page_fault
 from tileops.attention.kernels.paged import PagedPrefillCall, PagedPrefillFwdInterface
 from tileops.attention.kernels.prefill import ROWS, WIDEST
 from tileops.kernels import Kernel

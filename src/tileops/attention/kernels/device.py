@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.scratch import scratch
+from tileops._core.dispatch.toolchain import dtype_name
 from tileops.attention.kernels.dense import DenseAttentionCall
 from tileops.attention.kernels.paged import PagedPrefillCall
 from tileops.attention.kernels.varlen import VarlenAttentionCall
@@ -18,7 +19,6 @@ from tileops.attention.kernels.varlen import VarlenAttentionCall
 AttentionCall = Union[DenseAttentionCall, VarlenAttentionCall, PagedPrefillCall]
 """The call specs of softmax attention, which name the same facts of heads."""
 
-HOPPER = 90
 PAGE_UNIT = 64
 """Rows that every tile of keys is a multiple of: pages divide it or are multiples."""
 SMALLEST_PAGE = 8
@@ -62,7 +62,7 @@ class Group(NamedTuple):
     @property
     def dtype_name(self) -> str:
         """The element type as programs name it."""
-        return str(self.dtype).removeprefix("torch.")
+        return dtype_name(self.dtype)
 
     def of_programs(self) -> Any:
         """The heads as programs take them."""

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.attention.kernels.decode import SplitPrograms
-from tileops.attention.kernels.device import HALVES, HOPPER, part_count
+from tileops.attention.kernels.device import HALVES, part_count
 from tileops.attention.kernels.softmax import SoftmaxAttention
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
@@ -133,7 +134,7 @@ class LatentDecodePipelinedKernel(Kernel, LatentDecodeFwdInterface):
         from tileops.attention.programs.decode import build_merge
         from tileops.attention.programs.latent import Latent, build_latent_decode
 
-        name = str(self.dtype).removeprefix("torch.")
+        name = dtype_name(self.dtype)
         scale = (self.latent_dim + self.ROPE) ** -0.5
         attend = build_latent_decode(Latent(self.heads, self.latent_dim, self.ROPE, name, scale))
         merge = build_merge(self.heads, self.latent_dim, name, rows=_MERGED)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
+from tileops._core.dispatch.toolchain import HOPPER
 from tileops.attention.kernels.dense import DenseAttentionCall, DenseAttentionFwdInterface
-from tileops.attention.kernels.device import HOPPER, Group, operand_fault
+from tileops.attention.kernels.device import Group, operand_fault
 from tileops.attention.kernels.varlen import VarlenAttentionCall, VarlenAttentionFwdInterface
 from tileops.kernels import Kernel
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY
+from tileops._core.dispatch.alignment import widest_access
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.elementwise.kernels.generative import (
     AlibiCall,
     AlibiFwdInterface,
@@ -18,7 +18,6 @@ from tileops.elementwise.kernels.generative import (
 )
 from tileops.kernels import Kernel
 
-_HOPPER = 90
 _BLOCKS = (1 << 16) - 1  # along the second axis of a launch
 
 
@@ -31,7 +30,7 @@ class _FillKernel(Kernel):
         device: where it is made.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     def __init__(
         self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None
@@ -47,8 +46,8 @@ class _FillKernel(Kernel):
     @property
     def _access(self) -> tuple[str, int]:
         """The element type's name, and elements of one access, a divisor of a row."""
-        name = str(self.dtype).removeprefix("torch.")
-        return name, math.gcd(BOUNDARY // self.dtype.itemsize, self.shape[-1])
+        name = dtype_name(self.dtype)
+        return name, widest_access(self.shape[-1], self.dtype)
 
     def forward(self) -> Tensor:
         """Make the tensor."""
@@ -78,7 +77,7 @@ class AlibiTileKernel(_FillKernel, AlibiFwdInterface):
         """Compile the program."""
         from tileops.elementwise.programs import build_alibi
 
-        return build_alibi(*self._access, **config).compile(_HOPPER)
+        return build_alibi(*self._access, **config).compile(HOPPER)
 
 
 class SinusoidalTileKernel(_FillKernel, SinusoidalFwdInterface):
@@ -101,4 +100,4 @@ class SinusoidalTileKernel(_FillKernel, SinusoidalFwdInterface):
         """Compile the program."""
         from tileops.elementwise.programs import build_sinusoidal
 
-        return build_sinusoidal(*self._access, **config).compile(_HOPPER)
+        return build_sinusoidal(*self._access, **config).compile(HOPPER)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.alignment import BOUNDARY, aligned, widest_access
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.elementwise.kernels.layout import RANKS, Layout, arrange, in_reach
 from tileops.elementwise.kernels.pointwise import (
     BinaryFwdInterface,
@@ -20,12 +20,6 @@ from tileops.elementwise.kernels.pointwise import (
     UnaryFwdInterface,
 )
 from tileops.kernels import Kernel
-
-_HOPPER = 90
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, TernaryFwdInterface):
@@ -40,7 +34,7 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
         inplace: whether the result is written into the operand.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     DTYPES = frozenset(
         {
@@ -110,7 +104,7 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
             program = programs.build_pointwise_broadcast(
                 element, along, layout.rank, layout.vector, whole=layout.whole, **config
             )
-        return program.compile(_HOPPER)
+        return program.compile(HOPPER)
 
     def _element(self) -> Any:
         """What the program computes of corresponding elements."""
@@ -123,8 +117,8 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
                 settings[name] = limit if settings[name] is None else settings[name]
         places = [place for place, found in enumerate(self.layout.along) if found is not None]
         mask = self._MASKS.get(self.function)
-        stored = ["bool" if place == mask else _name(self.dtype) for place in places]
-        return Element(self.function, settings, stored, _name(self.out_dtype), places)
+        stored = ["bool" if place == mask else dtype_name(self.dtype) for place in places]
+        return Element(self.function, settings, stored, dtype_name(self.out_dtype), places)
 
     def forward(self, *operands: Tensor | None) -> Tensor:
         """Apply the function to broadcast operands."""
@@ -173,7 +167,7 @@ class GatedTileKernel(Kernel, GatedFwdInterface):
         vector: elements of one access, a divisor of the row of the result.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     def __init__(self, function: str, dtype: torch.dtype, vector: int) -> None:
         super().__init__()
@@ -182,7 +176,7 @@ class GatedTileKernel(Kernel, GatedFwdInterface):
     @classmethod
     def entry_for(cls, call: GatedCall) -> tuple[Hashable, Callable[[], GatedTileKernel]]:
         """One build for all rows that allow the same accesses."""
-        vector = math.gcd(BOUNDARY // call.dtype.itemsize, call.n)
+        vector = widest_access(call.n, call.dtype)
         constants = (call.function, call.dtype, vector)
         return constants, lambda: cls(*constants)
 
@@ -202,8 +196,8 @@ class GatedTileKernel(Kernel, GatedFwdInterface):
         """Compile the program."""
         from tileops.elementwise.programs import build_gated
 
-        name = _name(self.dtype)
-        return build_gated(self.function, name, self.vector, **config).compile(_HOPPER)
+        name = dtype_name(self.dtype)
+        return build_gated(self.function, name, self.vector, **config).compile(HOPPER)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the gate."""

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
-
-HOPPER = 90
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
         from tileops.gemm.programs import Tiling, build_gemm_pipelined
 
         program = build_gemm_pipelined(
-            str(self.dtype).removeprefix("torch."),
+            dtype_name(self.dtype),
             trans_a=self.trans_a,
             trans_b=self.trans_b,
             tiling=Tiling(*self.tile, **config),

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops._core.dispatch.scratch import scratch
-from tileops.gemm.kernels.dense import HOPPER, GemmCall, GemmFwdInterface
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops.gemm.kernels.dense import GemmCall, GemmFwdInterface
 from tileops.kernels import Kernel
 
 _WEIGHT_ROWS, _DEPTH = 64, 128  # of the weight that a step of a part multiplies
@@ -86,7 +87,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
         """Compile the program."""
         from tileops.gemm.programs import build_gemv
 
-        name = str(self.dtype).removeprefix("torch.")
+        name = dtype_name(self.dtype)
         program = build_gemv(name, rows=self.rows, columns=self.columns, **config)
         return program.compile(HOPPER)
 
@@ -148,7 +149,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
         """Compile the program."""
         from tileops.gemm.programs import build_gemm_split
 
-        name = str(self.dtype).removeprefix("torch.")
+        name = dtype_name(self.dtype)
         program = build_gemm_split(name, rows=self.rows, depth=_DEPTH, splits=self.splits, **config)
         return program.compile(HOPPER)
 

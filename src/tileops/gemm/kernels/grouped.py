@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.gemm.kernels.blocks import Blocks, blocks_at_once, cut
 from tileops.gemm.kernels.dense import Tile
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
-
-_HOPPER = 90
 
 
 @dataclass(frozen=True)
@@ -169,12 +168,12 @@ def compile_grouped(
     from tileops.gemm.programs import Groups, Tiling, build_gemm_grouped
 
     program = build_gemm_grouped(
-        str(dtype).removeprefix("torch."),
+        dtype_name(dtype),
         tiling=Tiling(tile.rows, tile.columns, tile.depth, **config),
         groups=Groups(places, alignment, MOST_OWNERS),
         blocks=blocks,
     )
-    return program.compile(_HOPPER)
+    return program.compile(HOPPER)
 
 
 class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
@@ -188,7 +187,7 @@ class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
         blocks: largest number of blocks, one for each multiprocessor.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
 
     def __init__(self, dtype: torch.dtype, tile: Tile, blocks: int) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
-from tileops.gemm.kernels.dense import HOPPER
+from tileops._core.dispatch.toolchain import HOPPER
 from tileops.gemm.kernels.packing import unpack, unrepack
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
-from tileops.gemm.kernels.dense import HOPPER, Tile
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops.gemm.kernels.dense import Tile
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 BLOCK = 128
@@ -164,7 +165,7 @@ class GemmFp8PipelinedKernel(Kernel, GemmFp8FwdInterface):
 
         program = build_gemm_scaled(
             "float8_e4m3fn",
-            str(self.out_dtype).removeprefix("torch."),
+            dtype_name(self.out_dtype),
             scales_a=self.scales_a,
             scales_b=self.scales_b,
             biased=self.has_bias,

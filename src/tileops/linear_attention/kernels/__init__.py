@@ -7,12 +7,14 @@ from tileops.linear_attention.kernels.gradients import (
     StateRecurrenceBwdPortableKernel,
 )
 from tileops.linear_attention.kernels.serving import (
+    Gate,
     StateRecurrenceCall,
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
 )
 
 __all__ = [
+    "Gate",
     "StateRecurrenceBwdInterface",
     "StateRecurrenceBwdPortableKernel",
     "StateRecurrenceCall",

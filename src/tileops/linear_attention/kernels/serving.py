@@ -14,6 +14,9 @@ from tileops.gemm.kernels.blocks import cut
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 from tileops.linear_attention.kernels.recurrence import Tokens, log_decay, run, step, unit
 
+Gate = Literal["none", "head", "channel"]
+"""What has a log decay of its own."""
+
 
 @dataclass(frozen=True)
 class StateRecurrenceCall(CallSpec):
@@ -42,7 +45,7 @@ class StateRecurrenceCall(CallSpec):
     key_dim: int
     value_dim: int
     scale: float
-    gate: Literal["none", "head", "channel"]
+    gate: Gate
     is_raw_gate: bool
     lower_bound: float | None
     has_delta_rule: bool

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
 
 from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
-from tileops.linear_attention.kernels import StateRecurrenceCall
-
-Gate = Literal["none", "head", "channel"]
-"""What has a log decay of its own."""
+from tileops.linear_attention.kernels import Gate, StateRecurrenceCall
 
 
 class RecurrenceOp(Op):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.alignment import aligned, widest_access
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.kernels import Kernel
 from tileops.norm.kernels.rows import (
     AdaLayerNormFwdInterface,
@@ -19,13 +19,6 @@ from tileops.norm.kernels.rows import (
     LayerNormFwdInterface,
     RMSNormFwdInterface,
 )
-
-_HOPPER = 90
-
-
-def _vector(n: int, dtype: torch.dtype) -> int:
-    """Elements of the widest access that divides a row."""
-    return math.gcd(BOUNDARY // dtype.itemsize, n)
 
 
 class _OnChipKernel(Kernel):
@@ -39,7 +32,7 @@ class _OnChipKernel(Kernel):
         has_bias: whether there is a bias.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
     preferred_over = frozenset({"streaming"})
 
     LONGEST_ROW = 1 << 15
@@ -80,7 +73,7 @@ class _OnChipKernel(Kernel):
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Two vectors a thread or more, and blocks of at least four warps."""
-        vectors = self.n // _vector(self.n, self.dtype)
+        vectors = self.n // widest_access(self.n, self.dtype)
         lanes = min(256, 1 << max(1, vectors // 2).bit_length() - 1)
         if self.n > lanes * self._HELD:
             lanes = 512
@@ -102,7 +95,7 @@ class _OnChipKernel(Kernel):
         """Compile the program."""
         from tileops.norm.programs import build_norm_on_chip
 
-        return build_norm_on_chip(_norm_of(self), self.n, **config).compile(_HOPPER)
+        return build_norm_on_chip(_norm_of(self), self.n, **config).compile(HOPPER)
 
 
 class _StreamingKernel(Kernel):
@@ -116,7 +109,7 @@ class _StreamingKernel(Kernel):
         has_bias: whether there is a bias.
     """
 
-    supported_archs = frozenset({_HOPPER})
+    supported_archs = frozenset({HOPPER})
     centred: ClassVar[bool] = False
     added: ClassVar[bool] = False
     adaptive: ClassVar[bool] = False
@@ -137,7 +130,7 @@ class _StreamingKernel(Kernel):
     @classmethod
     def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
         """One build for all lengths that allow the same accesses."""
-        constants = (_vector(call.n, call.dtype), *_kind(call))
+        constants = (widest_access(call.n, call.dtype), *_kind(call))
         return constants, lambda: cls(*constants)
 
     @property
@@ -149,7 +142,7 @@ class _StreamingKernel(Kernel):
         """Compile the program."""
         from tileops.norm.programs import build_norm_streaming
 
-        return build_norm_streaming(_norm_of(self), count=self.vector, **config).compile(_HOPPER)
+        return build_norm_streaming(_norm_of(self), count=self.vector, **config).compile(HOPPER)
 
 
 def _kind(call: Any) -> tuple[Any, ...]:
@@ -163,7 +156,7 @@ def _norm_of(kernel: _OnChipKernel | _StreamingKernel) -> Any:
     from tileops.norm.programs import Norm
 
     return Norm(
-        str(kernel.dtype).removeprefix("torch."),
+        dtype_name(kernel.dtype),
         kernel.eps,
         kernel.centred,
         kernel.has_weight,

@@ -5,15 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
+from tileops._core.dispatch.alignment import aligned, widest_access
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
-from tileops.reduction.kernels.tiles import HOPPER, dtype_name
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class RowScanKernel(Kernel, ScanFwdInterface):
     def entry_for(cls, call: ScanCall) -> tuple[Hashable, Callable[[], RowScanKernel]]:
         """One build for all row counts, and for all lengths that allow the same accesses."""
         assert call.n is not None
-        vector = gcd(BOUNDARY // call.dtype.itemsize, call.n)
+        vector = widest_access(call.n, call.dtype)
         constants = (call.function, call.dtype, vector, call.n >= cls._LONG)
         return constants, lambda: cls(*constants)
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops._core.dispatch.scratch import scratch
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.reduction.kernels.layout import row_parts
-from tileops.reduction.kernels.tiles import HOPPER, dtype_name
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
 from tileops._core.dispatch.scratch import scratch
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops.kernels import Kernel
 from tileops.reduction.kernels.layout import (
     COLUMN_THREADS,
@@ -27,14 +28,6 @@ from tileops.reduction.kernels.reductions import (
     ReductionFwdInterface,
     VarMeanFwdInterface,
 )
-
-HOPPER = 90
-"""The architecture that the programs are made for."""
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """The name of an element type in programs."""
-    return str(dtype).removeprefix("torch.")
 
 
 class _TileKernel(Kernel):

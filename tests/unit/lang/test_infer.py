@@ -264,6 +264,9 @@ FAULTS = {
     "repeat(1, 4)": (16, "stands in rows and generator arguments only"),
     "R // 0": (29, "R // 0 divides by 0"),
     "R % (0)": (29, "divides by 0"),
+    "(R, C)[2]": (29, "(R, C)[2] is out of range: (R, C) is Seq[Dim] of 2"),
+    "(R, C)[-3]": (29, "out of range"),
+    "()[0]": (29, "out of range"),
     "S[1::0]": (29, "S[1::0] steps by 0"),
 }
 

@@ -31,6 +31,7 @@ from tileops._core.lang.nodes import (
     Subscript,
 )
 from tileops._core.lang.parser import MAX_DEPTH, parse_expression, parse_shape
+from tileops._core.lang.printer import to_text
 from tileops._core.lang.tokens import MAX_DIGITS, MAX_TEXT
 
 A, B, C, S = Name("a"), Name("b"), Name("c"), Name("S")
@@ -260,6 +261,20 @@ def test_long_flat_text_is_read():
 def test_long_text_is_a_fault():
     with pytest.raises(LanguageFault, match=f"longer than {MAX_TEXT} characters"):
         parse_expression(" " * (MAX_TEXT + 1))
+
+
+@pytest.mark.parametrize("item", ["a<b", "1e15", "1[0]", ".5", "a[b:]", "-a*b"])
+def test_text_that_printing_makes_too_long_is_a_fault(item):
+    def dense(count):
+        return f"({','.join([item] * count)},)"
+
+    printed = to_text(parse_expression(dense(100)))
+    most = MAX_TEXT // (len(printed) // 100)
+    tree = parse_expression(dense(most))
+    assert parse_expression(to_text(tree)) == tree
+    assert len(dense(most + 1)) < MAX_TEXT
+    with pytest.raises(LanguageFault, match=f"longer than {MAX_TEXT} characters with a blank"):
+        parse_expression(dense(most + 1))
 
 
 def test_caret_stands_below_the_fault():

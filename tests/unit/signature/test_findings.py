@@ -211,6 +211,70 @@ CASES = {
         {"roofline": "{flops: 'R * max(())'}"},
         [("roofline.flops", 16, "max of no items needs a default")],
     ),
+    "an item of a tuple parameter": (
+        {
+            "PARAMS": "  k: {type: 'tuple[int, int] | tuple[int, int, int]', kw_only: true}",
+            "MORE": 'let: {q: "k[2]", p: "k[3]"}\nshape_rules: ["q == p"]',
+        },
+        [("let.p", 29, "k[3] is out of range: k is Seq[Int] of 2 | Seq[Int] of 3")],
+    ),
+    "literals that are computed": (
+        rule("R > 7 // (2 - 2)"),
+        [("shape_rules[0]", 29, "7 // 0 divides by 0")],
+    ),
+    "a computed index": (
+        let("(R, C)[:1][3 - 1]"),
+        [],
+    ),
+    "an index of literals": (
+        let("(1, 2)[:1][3 - 1]"),
+        [("let.q", 29, "(1,)[2]: no item 2 of (1,)")],
+    ),
+    "a generator of literals": (
+        {
+            "INPUTS": '  ids: {dtype: int32, shape: "[B]", values: "sample_indices(5, 4)", '
+            "optional: true}",
+            "FORALL": ", B: Dim",
+        },
+        [("inputs.ids.values", 16, "sample_indices needs n <= hi, got n=5, hi=4")],
+    ),
+    "a list of literals in a generator": (
+        {
+            "INPUTS": '  ids: {dtype: int32, shape: "[B]", optional: true, values: '
+            '"exclusive_prefix_sum(repeat(2 - 3, 4))"}',
+            "FORALL": ", B: Dim",
+        },
+        [
+            (
+                "inputs.ids.values",
+                16,
+                "exclusive_prefix_sum needs lengths of at least 0, got -1 at position 0",
+            )
+        ],
+    ),
+    "an argument of literals in a predicate": (
+        {
+            "INPUTS": '  ids: {dtype: int32, shape: "[B]", optional: true, values: '
+            '"as_tensor((1, 2))", requires: ["in_range(0, max(()))"]}',
+            "FORALL": ", B: Dim",
+        },
+        [("inputs.ids.requires[0]", 16, "max of no items needs a default")],
+    ),
+    "a generator of many items": (
+        {
+            "INPUTS": '  ids: {dtype: int32, shape: "[B, 9000]", optional: true, values: '
+            '"topk_ids(9000, 9000, 8000)"}',
+            "FORALL": ", B: Dim",
+        },
+        [],
+    ),
+    "literals on one branch": (
+        let("per_axis((1, 2), 2 if flip else 1, 2) + (1, 2)[1 if flip else 3]"),
+        [
+            ("let.q", 29, "(1, 2)[3] is out of range: (1, 2) is Seq[Dim] of 2 when flip=false"),
+            ("let.q", 29, "per_axis needs 0 <= i < n, got i=2, n=2 when flip=true"),
+        ],
+    ),
     "literals on no way": (let("min(()) if 1 > 2 else R"), []),
     "no built-in": (let("log2(R)"), [("let.q", 16, "log2 is not a built-in primitive")]),
     "not a generator": (

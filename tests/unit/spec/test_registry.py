@@ -100,7 +100,9 @@ def test_register_a_file(row_scale: Spec, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({}, "register(mapping): holds no spec"),
+        ({}, "register(mapping): holds no spec and no type"),
+        ({"adts": {}}, "register(mapping): holds no spec and no type"),
+        ({"adts": None}, "register(mapping): holds no spec and no type"),
         ({1: {}}, "register(mapping): 1: a name is text, got 1"),
         ({"not-a-name": {"signature": {}}}, "'not-a-name' is not an identifier"),
         ({"AFwdOp": []}, "AFwdOp: the spec is not a mapping"),

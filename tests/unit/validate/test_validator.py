@@ -124,7 +124,7 @@ def test_a_known_name_is_an_error_and_the_new_spec_is_still_judged() -> None:
     ("source", "message"),
     [
         ("/no/such/file.yaml", "[V1] cannot be read: No such file or directory"),
-        ({}, "[V1] holds no spec"),
+        ({}, "[V1] holds no spec and no type"),
         ({"AcmeFwdOp": 3}, "[V3] expected a mapping, got 3"),
         ({3: SPEC}, "[V1] a name is text, got 3"),
     ],

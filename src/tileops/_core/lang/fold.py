@@ -114,17 +114,6 @@ def _evaluated(expr: Expr) -> Expr:
     return expr if is_nan else _constant(expr, value)
 
 
-def literal_fault(expr: Expr) -> EvaluationFault | None:
-    """Why a call of nothing but literals, the first that fails, has no value."""
-    for node in walk(fold(expr, {}, {})):
-        if isinstance(node, Call) and _is_closed(node):
-            try:
-                evaluate(node, NoNames())
-            except EvaluationFault as fault:
-                return fault
-    return None
-
-
 def _is_closed(expr: Expr) -> bool:
     """Whether nothing is left to read; only primitives are evaluated."""
     if isinstance(expr, Name | Present | Bytes):

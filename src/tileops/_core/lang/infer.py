@@ -249,7 +249,11 @@ class _Inference:
 
     def _subscript(self, expr: Subscript, known: Kinds) -> Kind:
         self._integer(expr.index, known)
-        return self._element(expr.base, known)
+        kind = self.kind(expr.base, known)
+        element = _element_kind(expr.base, kind)
+        if isinstance(expr.index, Constant):
+            _require_item(expr, expr.index.value, kind)
+        return element
 
     def _slice(self, expr: Slice, known: Kinds) -> Kind:
         for bound in (expr.start, expr.stop, expr.step):
@@ -428,6 +432,16 @@ def _element_kind(expr: Expr, kind: Kind) -> Kind:
             message = f"{_subject(expr)} is {kind} where a sequence is needed"
             raise KindFault(15, message, expr.span)
     return join_all(elements) or union(elements)
+
+
+def _require_item(expr: Subscript, index: object, kind: Kind) -> None:
+    """Require a literal index to be in range where the length is known."""
+    lengths = [m.length if isinstance(m, SeqKind) else None for m in alternatives(kind)]
+    longest = max((length for length in lengths if length is not None), default=0)
+    is_known = bool(lengths) and None not in lengths
+    if isinstance(index, int) and is_known and index not in range(-longest, longest):
+        message = f"{_subject(expr)} is out of range: {_subject(expr.base)} is {kind}"
+        raise KindFault(29, message, expr.span)
 
 
 def _require_comparable(op: str, operands: tuple[Expr, Expr], kinds: tuple[Kind, Kind]) -> None:

@@ -37,6 +37,8 @@ from tileops._core.lang.nodes import (
     Splice,
     Subscript,
 )
+from tileops._core.lang.printer import to_text
+from tileops._core.lang.tokens import MAX_TEXT
 from tileops._core.lang.walk import deepest, logical
 
 MAX_DEPTH = 100
@@ -44,6 +46,9 @@ MAX_DEPTH = 100
 
 AGGREGATES = frozenset({"all", "sum", "max", "min"})
 """The primitives that take `element for name in sequence`."""
+
+_WIDENING = 5
+"""Printing makes no text more than so many times as long: `1e15` becomes `1000000000000000.0`."""
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _LITERALS = {"True": True, "False": False, "None": None}
@@ -84,11 +89,14 @@ class _Parser(Cursor):
     """One method per rule of the grammar, loosest first."""
 
     def whole(self, tree: Tree) -> Tree:
-        """`tree`, which must reach the end of the text and be of bounded depth."""
+        """`tree`, which must reach the end of the text, be of bounded depth and print as a text."""
         self.finish()
         node = deepest(tree, MAX_DEPTH)
         if node is not None:
             raise self.fault(f"a tree of more than {MAX_DEPTH} levels", node.span[0])
+        if len(self.text) > MAX_TEXT // _WIDENING and len(to_text(tree)) > MAX_TEXT:
+            message = f"longer than {MAX_TEXT} characters with a blank beside each operator"
+            raise self.fault(message, tree.span[0])
         return tree
 
     def _source(self, node: Expr) -> str:

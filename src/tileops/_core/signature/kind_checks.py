@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from tileops._core.lang.dtype_terms import infer_dtype
 from tileops._core.lang.faults import KindFault
-from tileops._core.lang.fold import literal_fault
 from tileops._core.lang.infer import infer
 from tileops._core.lang.kinds import (
     BOOL,
@@ -16,6 +15,7 @@ from tileops._core.lang.kinds import (
     is_number,
     is_opaque,
 )
+from tileops._core.lang.literals import literal_fault
 from tileops._core.lang.nodes import (
     Constant,
     Expr,
@@ -73,7 +73,7 @@ def _judged(
         return
     failing = literal_fault(expr)
     if failing is not None:
-        yield Complaint(site.path, 16, failing.message)
+        yield Complaint(site.path, failing.check, failing.message)
     elif site.role is Role.CONDITION and not analysis.branches.decided(expr):
         yield from _undecided(analysis, site, expr)
     elif site.role is Role.FORMULA and not is_number(kind):
@@ -135,6 +135,8 @@ def _folded(analysis: Analysis, site: Site, expr: Expr, wanted: Kind | None) -> 
     """
     try:
         infer(expr, analysis.scope.position(site), wanted)
-    except KindFault as fault:
-        if fault.check in {16, 29}:
-            yield Complaint(site.path, 29, fault.message)
+        fault = literal_fault(expr)
+    except KindFault as found:
+        fault = found
+    if fault is not None and fault.check in {16, 29}:
+        yield Complaint(site.path, 29, fault.message)

@@ -181,11 +181,11 @@ def _sorted_out(root: Node, source: Source, repeated: Iterable[tuple[str, Proble
     adts: dict[str, Node] = {}
     if types is not None and isinstance(types.value, dict):
         adts = _with_text_keys(types, source.label, "adts", problems)
-    elif types is not None:
+    elif types is not None and types.value is not None:
         message = f"expected a mapping, got {show(types.value)}"
         problems.append(problem(source.label, "adts", message, types.line))
-    if not root.value:
-        problems.append(problem(source.label, "", "holds no spec", root.line))
+    if not (specs or adts or problems):
+        problems.append(problem(source.label, "", "holds no spec and no type", root.line))
     return Content(source, specs, adts, tuple(problems), by_spec)
 
 

@@ -21,6 +21,25 @@ from tileops.errors import (
 )
 
 if TYPE_CHECKING:
+    from tileops import attention as attention
+    from tileops import backend as backend
+    from tileops import convolution as convolution
+    from tileops import elementwise as elementwise
+    from tileops import fft as fft
+    from tileops import gemm as gemm
+    from tileops import kernels as kernels
+    from tileops import linear_attention as linear_attention
+    from tileops import manifest as manifest
+    from tileops import moe as moe
+    from tileops import norm as norm
+    from tileops import ops as ops
+    from tileops import pool as pool
+    from tileops import quantization as quantization
+    from tileops import reduction as reduction
+    from tileops import rope as rope
+    from tileops import sampling as sampling
+    from tileops import sequence_modeling as sequence_modeling
+    from tileops import transform as transform
     from tileops._core.op import Op
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 `tileops.ops.RMSNormFwdOp` is `tileops.norm.RMSNormFwdOp`. The names are those of the implemented
 in-tree specs, so no list is kept here; a family is imported when one of its classes is asked for.
+Type checkers, which run nothing, are shown the families instead.
 """
 
 from __future__ import annotations
@@ -13,6 +14,21 @@ from tileops._core.spec import registry
 
 if TYPE_CHECKING:
     from tileops._core.op import Op
+    from tileops.attention import *  # noqa: F403
+    from tileops.convolution import *  # noqa: F403
+    from tileops.elementwise import *  # noqa: F403
+    from tileops.fft import *  # noqa: F403
+    from tileops.gemm import *  # noqa: F403
+    from tileops.linear_attention import *  # noqa: F403
+    from tileops.moe import *  # noqa: F403
+    from tileops.norm import *  # noqa: F403
+    from tileops.pool import *  # noqa: F403
+    from tileops.quantization import *  # noqa: F403
+    from tileops.reduction import *  # noqa: F403
+    from tileops.rope import *  # noqa: F403
+    from tileops.sampling import *  # noqa: F403
+    from tileops.sequence_modeling import *  # noqa: F403
+    from tileops.transform import *  # noqa: F403
 
 
 def _families() -> dict[str, str]:

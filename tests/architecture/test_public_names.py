@@ -81,3 +81,14 @@ def test_list_ops_filters() -> None:
         tileops.list_ops(None, "implemented")
     )
     assert tileops.list_ops("nowhere") == []
+
+
+@pytest.mark.parametrize(("file", "how"), [("__init__.py", "as"), ("ops.py", "*")])
+def test_type_checkers_are_shown_every_family(package: Path, file: str, how: str) -> None:
+    """What is found by name at run time is imported where only they look."""
+    text = (package / file).read_text(encoding="utf-8")
+    pattern = (
+        r"from tileops import (\w+) as \1\n" if how == "as" else r"from tileops\.(\w+) import \*"
+    )
+    shown = {name for name in re.findall(pattern, text) if name in tileops.FAMILIES}
+    assert shown == set(tileops.FAMILIES)

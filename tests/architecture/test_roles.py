@@ -9,7 +9,12 @@ import pytest
 import tileops
 
 ROLES = {"ops", "kernels", "programs", "reference", "roofline", "types", "spec"}
-FILES = {f"{role}.py" for role in ROLES - {"spec"}} | {"__init__.py", "spec.yaml", "types.yaml"}
+FILES = {f"{role}.py" for role in ROLES - {"spec"}} | {
+    "__init__.py",
+    "__init__.pyi",
+    "spec.yaml",
+    "types.yaml",
+}
 FORBIDDEN_NAMES = {"utils", "util", "common", "misc", "manager", "helpers"}
 
 

@@ -133,3 +133,70 @@ def test_run_needs_a_reference(install: Any, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == (
         "TwiceFwdOp small-float32 on cpu: left out: the op has no reference to judge it by\n"
     )
+
+
+STUB = '''\
+"""Written by `tileops stubs` from specs and docstrings; edits are lost."""
+
+from typing import Any
+
+from torch import Tensor
+
+from tileops import Op
+from tileops._core.dispatch.call_spec import CallSpec
+from tileops._core.dispatch.interface import KernelInterface
+from tileops._core.dispatch.portable import PortableKernel
+
+__all__ = [
+    "TwiceFwdOp",
+]
+
+class Call(CallSpec):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class Interface(KernelInterface):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class TorchKernel(PortableKernel):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class TwiceFwdOp(Op):
+    """Doubles."""
+    factor: Any
+
+    def __init__(self, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Call the op.
+
+        Args:
+            x: `T[*S]`
+
+        Returns:
+            y: `T[*S]`
+
+        ∀ S : Shape, T ∈ {float32, float16}
+        """
+'''
+
+
+def test_stubs_stand_beside_its_classes(
+    install: Any, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    files = pack("acme_stubs")
+    files["acme_stubs/ops.py"] = files["acme_stubs/ops.py"].replace(
+        "(Op):", "(Op):\n    '''Doubles.'''\n    factor = 2"
+    )
+    install(files, acme="acme_stubs:SPEC")
+    assert main(("stubs", "acme_stubs")) == 0
+    assert capsys.readouterr().out == "1 stubs, 1 of them new or changed\n"
+    assert (tmp_path / "acme_stubs" / "ops.pyi").read_text(encoding="utf-8") == STUB
+    assert main(("stubs", "acme_stubs", "--check")) == 0

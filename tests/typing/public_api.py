@@ -34,6 +34,6 @@ GemmFwdOp(transpose=True)  # type: ignore[call-arg]
 
 assert_type(tileops.FAMILIES, tuple[str, ...])
 assert_type(tileops.list_ops("norm", "implemented"), list[str])
-assert_type(tileops.ops.RMSNormFwdOp, type[tileops.Op])
+assert_type(tileops.ops.RMSNormFwdOp([64]), RMSNormFwdOp)
 assert_type(manifest.validate("RMSNormFwdOp").ok, bool)
 assert_type(backend.registered_targets(), tuple[str, ...])

@@ -22,6 +22,7 @@ from tileops.cli import (
     run,
     schema,
     show,
+    stubs,
     validate,
 )
 from tileops.errors import TileOpsError
@@ -29,6 +30,7 @@ from tileops.errors import TileOpsError
 COMMANDS: tuple[ModuleType, ...] = (
     list_ops,
     show,
+    stubs,
     validate,
     explain,
     run,

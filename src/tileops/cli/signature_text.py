@@ -34,15 +34,25 @@ def signature_lines(spec: OpSpec) -> list[str]:
     """The signature, one declaration a line."""
     signature = spec.signature
     held = [given for given in signature.params.values() if isinstance(given, TensorInput)]
-    premises = [_premise(tensor) for tensor in (*held, *signature.inputs.values())]
-    results = [_result(output) for output in signature.outputs.values()] or [("()", "", "")]
+    premises = [premise(tensor) for tensor in (*held, *signature.inputs.values())]
+    results = [result(output) for output in signature.outputs.values()] or [("()", "", "")]
     width = max((len(name) for name, *_ in (*premises, *results)), default=0)
-    lines = []
-    if signature.forall:
-        lines.append("∀ " + ", ".join(_quantified(signature.forall.values())))
+    lines = quantifier_lines(spec)
     lines += [_aligned("  ", row, width) for row in premises]
     lines += [_aligned("⊢ ", row, width) for row in results]
-    lines += [f"let {name} = {let.text}" for name, let in signature.lets.items()]
+    return lines + condition_lines(spec)
+
+
+def quantifier_lines(spec: OpSpec) -> list[str]:
+    """What the signature is for all of: one line, or none."""
+    indices = spec.signature.forall.values()
+    return ["∀ " + ", ".join(_quantified(indices))] if indices else []
+
+
+def condition_lines(spec: OpSpec) -> list[str]:
+    """What is defined and demanded beside the tensors."""
+    signature = spec.signature
+    lines = [f"let {name} = {let.text}" for name, let in signature.lets.items()]
     for family in signature.types.values():
         lines += _family_lines(family)
     lines += [
@@ -81,7 +91,8 @@ def _quantified(indices: Iterable[Index]) -> Iterator[str]:
             yield f"{names} : {text}"
 
 
-def _premise(tensor: TensorInput) -> tuple[str, str, str]:
+def premise(tensor: TensorInput) -> tuple[str, str, str]:
+    """An input's name with its marks, its dtype and shape, and what else is asked of it."""
     mark = ("?" if tensor.optional else "") + ("!" if tensor.mutated else "")
     return tensor.name + mark, _type_of(tensor), "; ".join(_premise_notes(tensor))
 
@@ -103,7 +114,8 @@ def _premise_notes(tensor: TensorInput) -> Iterator[str]:
         yield ", ".join(predicate.text for predicate in tensor.requires)
 
 
-def _result(output: TensorOutput) -> tuple[str, str, str]:
+def result(output: TensorOutput) -> tuple[str, str, str]:
+    """An output's name, its dtype and shape, and what else is said of it."""
     notes = []
     if output.nullable is not None:
         notes.append(f"None unless {output.nullable.text}")

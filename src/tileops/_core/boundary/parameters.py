@@ -7,8 +7,12 @@ arguments, which operators pass as scalars. Read once per class; a call never in
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import GenericAlias
 from typing import Any, Literal
+
+from torch import Tensor
 
 from tileops._core.lang.values import shown
 from tileops._core.spec.model import OpSpec
@@ -59,6 +63,37 @@ def call_parameters(cls: type, spec: OpSpec, *, bounded: bool) -> tuple[CallPara
         if parameter.role == "execution":
             _check_execution(cls, parameter, bounded)
     return found
+
+
+def call_signature(spec: OpSpec, parameters: Sequence[CallParameter]) -> inspect.Signature:
+    """What a call takes and returns, `self` first.
+
+    Args:
+        spec: the spec of the class.
+        parameters: those of its `forward`.
+    """
+    shown_parameters = [_shown_parameter(parameter) for parameter in parameters]
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    results = [
+        Tensor if output.nullable is None else Tensor | None
+        for output in spec.signature.outputs.values()
+    ]
+    several = GenericAlias(tuple, tuple(results)) if results else None
+    returned = results[0] if len(results) == 1 else several
+    return inspect.Signature([itself, *shown_parameters], return_annotation=returned)
+
+
+def _shown_parameter(parameter: CallParameter) -> inspect.Parameter:
+    given = parameter.kind or Any if parameter.role == "execution" else Tensor
+    is_optional = parameter.role != "execution" and not parameter.required
+    return inspect.Parameter(
+        parameter.name,
+        inspect.Parameter.KEYWORD_ONLY
+        if parameter.keyword_only
+        else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=MISSING if parameter.required else parameter.default,
+        annotation=Tensor | None if is_optional else given,
+    )
 
 
 def _check_execution(cls: type, parameter: CallParameter, bounded: bool) -> None:

@@ -7,14 +7,15 @@ abstract methods after these steps, so generated members count as implemented.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.boundary.boundary import make_boundary, make_entry
-from tileops._core.boundary.parameters import call_parameters
+from tileops._core.boundary.parameters import call_parameters, call_signature
 from tileops._core.runtime.plan import signature_plan_for
 from tileops._core.spec.model import Param
 from tileops._core.spec.registry import lookup
@@ -113,15 +114,32 @@ def _install_roofline(cls: type[Op], plan: _SignaturePlan) -> None:
 def _install_entry(cls: type[Op], spec: OpSpec, plan: _SignaturePlan) -> None:
     parameters = call_parameters(cls, spec, bounded=spec.has_boundary)
     cls._call_parameters = parameters
+    if "__call__" not in vars(cls):
+        # Found on the class itself, it takes one guard in a trace and not one for each base.
+        cls.__call__ = _signed(  # type: ignore[method-assign]
+            cls.__call__, call_signature(spec, parameters)
+        )
     if not spec.has_boundary:
         cls._call_entry = make_entry(spec, parameters, plan.effects)
         return
     boundary = make_boundary(spec, parameters, plan.effects, cls.__module__)
     cls._call_entry = boundary
     _install(cls, boundary.call)
-    # Found on the class itself, it takes one guard in a trace and not one for each base.
-    cls.__call__ = cls.__call__  # type: ignore[method-assign]
     cls.compile_op_names = tuple(sorted(boundary.operator_names))
+
+
+def _signed(function: Any, signature: inspect.Signature) -> Any:
+    """A copy of a function that shows to `inspect` what the class takes, running the same code."""
+    copied = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copied.__doc__, copied.__qualname__ = function.__doc__, function.__qualname__
+    copied.__signature__ = signature  # type: ignore[attr-defined]
+    return copied
 
 
 def _install_refusal(cls: type[Op], fault: str) -> None:

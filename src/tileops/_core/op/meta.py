@@ -31,18 +31,23 @@ class OpMeta(ABCMeta):
                 # The error's traceback leads back here: a name for it would close a cycle.
                 del fault
 
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """What the constructor takes, which `__call__` here would hide from `inspect`."""
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        parameters = list(signature.parameters.values())[1:]
+        return signature.replace(parameters=parameters, return_annotation=signature.empty)
+
 
 def _binding_fault(
-    cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]
+    cls: OpMeta, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> SignatureTypeError | None:
     """The fault for which arguments do not bind to the constructor, or None when they do."""
-    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    signature = cls.__signature__
     try:
-        signature.bind(None, *args, **kwargs)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
-        taken = list(signature.parameters.values())[1:]
-        expected = str(signature.replace(parameters=taken, return_annotation=signature.empty))
         return SignatureTypeError(
-            cls.__name__, "construction", "", None, f"{error}\n  expected {expected}"
+            cls.__name__, "construction", "", None, f"{error}\n  expected {signature}"
         )
     return None

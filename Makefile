@@ -61,8 +61,9 @@ arch: .venv/.dev ## Check the import contracts, sizes, names and the diagram
 examples: .venv/.dev ## Install and test what extends TileOPs: examples/, and all that `tileops new` writes
 	$(BIN)/python scripts/check_packages.py --torch '$(TORCH)'
 
-golden: .venv/.dev ## Rewrite the expected generated code
+golden: .venv/.dev ## Rewrite the expected generated code, and the type stubs of the ops
 	$(PYTEST) tests/golden --rewrite-golden
+	$(BIN)/tileops stubs
 
 pages: .venv/.dev ## Rewrite docs/ops, the pages of all ops
 	$(BIN)/tileops docs docs/ops --results benchmarks/results

@@ -143,29 +143,19 @@ from typing import Any
 from torch import Tensor
 
 from tileops import Op
-from tileops._core.dispatch.call_spec import CallSpec
-from tileops._core.dispatch.interface import KernelInterface
-from tileops._core.dispatch.portable import PortableKernel
 
 __all__ = [
     "TwiceFwdOp",
 ]
-
-class Call(CallSpec):
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
-
-class Interface(KernelInterface):
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
-
-class TorchKernel(PortableKernel):
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
+Call: Any
+Interface: Any
+TorchKernel: Any
 
 class TwiceFwdOp(Op):
     """Doubles."""
     factor: Any
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def __init__(self, *, target: str | None = None) -> None:
         """Construct the op.

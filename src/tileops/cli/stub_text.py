@@ -2,7 +2,7 @@
 
 A class that its public module takes from another is written as derived from the one there, so that
 whatever it has beyond the spec stays known. Of one that the module itself defines, such members are
-known by name; of what is no op the base is.
+known by name, as is what is no op.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def stub(module: ModuleType, classes: Iterable[tuple[OpSpec, type[Op]]]) -> str:
     bodies = ["\n".join(_class(spec, cls, names)) for spec, cls in found]
     others = _others(module, {cls for _, cls in found}, names)
     public = [f'    "{cls.__name__}",' for _, cls in found]
-    head = [_HEAD, "", *names.lines(), "__all__ = [", *public, "]"]
-    return "\n\n".join(["\n".join(head), *others, *bodies]) + "\n"
+    head = [_HEAD, "", *names.lines(), "__all__ = [", *public, "]", *others]
+    return "\n\n".join(["\n".join(head), *bodies]) + "\n"
 
 
 def _others(module: ModuleType, ops: set[type[Op]], names: Names) -> list[str]:
@@ -56,21 +56,10 @@ def _others(module: ModuleType, ops: set[type[Op]], names: Names) -> list[str]:
         if name.startswith("_") or not isinstance(value, type) or value in ops:
             continue
         if value.__module__ == module.__name__:
-            found.append(_known_by_base(value, names))
+            found.append(f"{name}: {names.any()}")
         elif value.__module__.startswith(f"{module.__name__}."):
             names.imported(value.__module__, value.__name__, name)
     return found
-
-
-def _known_by_base(cls: type[Any], names: Names) -> str:
-    """A class of which a type checker learns the base from elsewhere, and no more."""
-    base = next(base for base in cls.__mro__ if base.__module__ != cls.__module__)
-    some = names.any()
-    return (
-        f"class {cls.__name__}({names.annotation(base)}):\n"
-        f"    def __init__(self, *args: {some}, **kwargs: {some}) -> None: ...\n"
-        f"    def __getattr__(self, name: str) -> {some}: ..."
-    )
 
 
 def _class(spec: OpSpec, cls: type[Op], names: Names) -> Iterator[str]:
@@ -81,9 +70,12 @@ def _class(spec: OpSpec, cls: type[Op], names: Names) -> Iterator[str]:
         base = f"{names.submodule(cls.__module__)}.{cls.__name__}"
     yield f"class {cls.__name__}({base}):"
     yield _docstring(inspect.cleandoc(cls.__doc__ or ""), 4)
-    for name in sorted(_beyond(cls)) if is_ours else ():
-        yield f"    {name}: {names.any()}"
+    yield from (f"    {name}: {names.any()}" for name in sorted(_beyond(cls)) if is_ours)
     yield ""
+    if is_ours:
+        some = names.any()
+        yield f"    def forward(self, *args: {some}, **kwargs: {some}) -> {some}: ..."
+        yield ""
     yield from _method("__init__", _constructor(spec, cls, names), _parameters_text(spec, cls))
     yield ""
     yield from _method("__call__", _call(cls, names), _tensors_text(spec, cls))

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.samples import row
+from bench.samples import published_table, row
 from tileops._core.spec import registry
-from tileops.bench.peers import COLUMNS, PeerFault, peer_matches, read_rules
+from tileops.bench.peers import peer_matches
+from tileops.bench.published import PeerFault, read_rules
 
 Write = Callable[..., Path]
 
 
 @pytest.fixture
 def published(tmp_path: Path) -> Write:
-    """A record of published times with these rows."""
-
-    def write(*rows: dict[str, Any]) -> Path:
-        path = tmp_path / "times.csv"
-        with path.open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, COLUMNS)
-            table.writeheader()
-            for each in rows:
-                table.writerow({**each, "dims": json.dumps(each["dims"])})
-        return path
-
-    return write
+    """Writes a record of published times with some rows."""
+    return partial(published_table, tmp_path / "times.csv")
 
 
 def norm(**changes: Any) -> dict[str, Any]:
@@ -56,7 +46,7 @@ def test_the_same_op_size_and_dtype_line_up(published: Write) -> None:
         {"op": "LayerNormFwdOp"},
         {"dims": {"x_shape": [2048, 8192], "normalized_shape": [4096]}},
         {"dims": {"x_shape": [2048, 4096], "normalized_shape": [2048, 4096]}},
-        {"dims": {"x_shape": [2048, 4096], "weight_shape": [4096]}},
+        {"dims": {"x_shape": [2048, 4096], "bias_shape": [4096]}},
         {"dims": {"x_shape": [2048, 4096], "centred": True}},
         {"peer_tileops_ms": "", "best_other_ms": ""},
     ],
@@ -96,6 +86,30 @@ def test_rules_rename_ops_shapes_and_parameters(published: Write) -> None:
     assert len(peer_matches([ours], published(there), mapping)) == 1
     long = norm(op="DecodeFwdOp", dims={**dims, "kind": "long"}, dtype="float16")
     assert peer_matches([ours], published(long), mapping) == []
+
+
+def test_rows_made_from_a_published_one_come_first(published: Write) -> None:
+    rows = [
+        row("RMSNormFwdOp", "with-weight", bytes=33_562_624),
+        row("RMSNormFwdOp", "RMSNormFwdOp/prefill"),
+    ]
+    (found,) = peer_matches(rows, published(norm()))
+    assert found.case == "RMSNormFwdOp/prefill"
+
+
+def test_tensors_without_a_stated_shape_can_be_demanded(published: Write) -> None:
+    mapping = published().with_name("mapping.yaml")
+    mapping.write_text("RMSNormFwdOp: {op: RMSNormFwdOp, passed: [weight]}")
+    ours = row("RMSNormFwdOp", "x")
+    assert len(peer_matches([ours], published(norm()), mapping)) == 1
+    del ours["tensors"]["weight"]
+    assert peer_matches([ours], published(norm()), mapping) == []
+
+
+def test_no_rules_is_no_op_of_ours(published: Write) -> None:
+    mapping = published().with_name("mapping.yaml")
+    mapping.write_text("RMSNormFwdOp: []")
+    assert peer_matches([row("RMSNormFwdOp", "x")], published(norm()), mapping) == []
 
 
 def test_rules_multiply_extents(published: Write) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tileops._core.spec.registry import lookup
+from tileops._core.workload.cases import Case
 from tileops.bench import warming
 from tileops.bench.baselines import default_folder
 from tileops.bench.sweep import RowCase, chosen_cases
@@ -27,8 +28,8 @@ def crash(task: object) -> None:
     os._exit(1)
 
 
-def leave_a_trace(task: tuple[str, str, str, tuple[str, ...], Path]) -> None:
-    (task[4] / task[1]).touch()
+def leave_a_trace(task: tuple[str, Case, str, tuple[str, ...], Path]) -> None:
+    (task[4] / task[1].id).touch()
 
 
 @pytest.mark.slow
@@ -50,6 +51,6 @@ def test_processes_that_crash_cost_no_row(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_compiling_calls_the_op_and_what_it_is_compared_with() -> None:
     row = rows()[0]
-    task = (row.spec.name, row.case.id, "cpu", ("torch",), default_folder())
+    task = (row.spec.name, row.case, "cpu", ("torch",), default_folder())
     warming._compile(task)
-    warming._compile(("RMSNormFwdOp", "no such case", *task[2:]))  # the measurement will say so
+    warming._compile(("LayerNormBwdOp", *task[1:]))  # what fails is said by the measurement

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 import torch
 
+from bench.samples import published_table
 from tileops.bench import baselines, calls, session, sweep
 from tileops.norm import reference
 
@@ -221,6 +222,36 @@ def test_a_row_that_takes_too_long_is_left_out(
     assert "left out: judging and timing it takes more than 0.2 s" in outcome.out
 
 
+def test_published_rows_are_timed_in_place_of_workload_rows(tileops: Run, tmp_path: Path) -> None:
+    dims = {"x_shape": [2, 64], "normalized_shape": [64]}
+    each = {
+        "case": "tiny", "dims": dims, "dtype": "float16", "peer_tileops_ms": "1",
+        "best_other": "", "best_other_ms": "", "bytes": "",
+    }  # fmt: skip
+    table = published_table(
+        tmp_path / "times.csv",
+        {**each, "op": "RMSNormFwdOp"},
+        {**each, "op": "RMSNormFwdOp", "case": "odd", "dims": {**dims, "centred": True}},
+        {**each, "op": "NobodysFwdOp"},
+    )
+    results = tmp_path / "found.json"
+    asked = ("bench", "--published", str(table))
+    outcome = tileops(*asked, "--seconds", "0", "--json", str(results))
+    assert outcome.code == 0, outcome.out + outcome.err
+    line, *rest = outcome.out.splitlines()
+    assert line.startswith("RMSNormFwdOp RMSNormFwdOp/tiny: ")
+    assert rest == [
+        "1 right, 0 wrong, 0 left out",
+        "no call of ours: RMSNormFwdOp/odd: RMSNormFwdOp has no centred",
+        "1 published rows are of ops that are not here",
+    ]
+    page = tileops("report", str(results), "--against", str(table))
+    assert page.out.endswith(f": 1 rows, 1 beside {table}\n")
+    none = tileops(*asked, "--rows", "none")
+    assert none.code == 2
+    assert "no published row is of these labels and dtype" in none.err
+
+
 def test_only_ops_with_a_tilelang_kernel(tileops: Run) -> None:
     outcome = tileops("bench", "--tilelang", "--family", "fft")
     assert outcome.code == 2
@@ -245,6 +276,8 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
             ("RMSNormFwdOp", *DECODE, "--junit", "/no/such/folder/file", "--seconds", "0"),
             "--junit /no/such/folder/file: No such file or directory",
         ),
+        (("--mapping", "file"), "--mapping maps the rows of --published, and there are none"),
+        (("--published", "/no/such/times.csv"), "No such file"),
         (("--family", "none"), "no implemented op is of family none"),
         (("RMSNormFwdOp", "--rows", "none"), "no workload row is of these labels and dtype"),
         (("RMSNormFwdOp", *DECODE, "--device", "moon"), "device moon cannot be used"),

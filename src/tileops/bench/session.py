@@ -14,7 +14,7 @@ from tileops._core.workload.cases import Case
 from tileops.bench.baselines import default_folder, load, rivals
 from tileops.bench.measuring import ROW_SECONDS, Manner, RowRecord
 from tileops.bench.results import Keeper, Results, ResultsFault
-from tileops.bench.sweep import Sweep, by_turns, case_count, chosen_cases
+from tileops.bench.sweep import WORKLOADS, Rows, Sweep, by_turns, chosen_cases
 from tileops.bench.warming import warmed
 
 
@@ -35,6 +35,7 @@ class Order:
         budget: seconds after which no further row is begun; no end where absent.
         patience: how long a row may take with all that belongs to it; without end where absent.
         largest: whether an op's largest row comes first, else its smallest.
+        rows: where the cases come from.
     """
 
     specs: Sequence[OpSpec]
@@ -49,6 +50,7 @@ class Order:
     budget: float | None = None
     patience: float | None = None
     largest: bool = False
+    rows: Rows = WORKLOADS
 
 
 class Session:
@@ -93,8 +95,8 @@ class Session:
     @property
     def most(self) -> int:
         """A number of cases that are not exceeded, found without reading rows."""
-        labels = self._order.labels
-        return sum(case_count(spec, labels) for spec in self._order.specs)
+        rows, labels = self._order.rows, self._order.labels
+        return sum(rows.count(spec, labels) for spec in self._order.specs)
 
     def records(self) -> Iterator[RowRecord]:
         """Measure row after row."""
@@ -108,5 +110,6 @@ class Session:
             self._keeper.write()
 
     def _left(self, spec: OpSpec) -> list[Case]:
-        chosen = chosen_cases(spec, self._order.labels, self._order.dtype)
+        order = self._order
+        chosen = chosen_cases(spec, order.labels, order.dtype, order.rows)
         return [case for case in chosen if (spec.name, case.id) not in self._done]

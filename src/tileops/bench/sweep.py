@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -27,8 +27,44 @@ class RowCase(NamedTuple):
     case: Case
 
 
+class Rows(Protocol):
+    """Where the cases of ops come from."""
+
+    def count(self, spec: OpSpec, labels: Collection[str] | None = None) -> int:
+        """How many cases an op has, or its rows of these labels, found without reading them."""
+
+    def cases(self, spec: OpSpec) -> Iterable[Case]:
+        """The cases of an op.
+
+        Raises:
+            RowFault: a row breaks a rule.
+        """
+
+
+class WorkloadRows:
+    """The rows of specs."""
+
+    def count(self, spec: OpSpec, labels: Collection[str] | None = None) -> int:
+        """How many cases an op has, or its rows of these labels, as they are written."""
+        return sum(
+            len(row.dtype_cases) or 1
+            for row in spec.workloads
+            if row is not None and (labels is None or row.label in labels)
+        )
+
+    def cases(self, spec: OpSpec) -> Iterable[Case]:
+        """The cases of an op."""
+        return cases_of(spec)
+
+
+WORKLOADS = WorkloadRows()
+
+
 def chosen_cases(
-    spec: OpSpec, labels: Collection[str] | None = None, dtype: str | None = None
+    spec: OpSpec,
+    labels: Collection[str] | None = None,
+    dtype: str | None = None,
+    rows: Rows = WORKLOADS,
 ) -> list[Case]:
     """The cases of an op that were asked for.
 
@@ -36,25 +72,17 @@ def chosen_cases(
         spec: the op's spec.
         labels: labels of rows, or ids of cases; every row where absent.
         dtype: a dtype that some tensor of the case has.
+        rows: where the cases come from.
 
     Raises:
         RowFault: a row breaks a rule.
     """
     return [
         case
-        for case in cases_of(spec)
+        for case in rows.cases(spec)
         if (labels is None or {case.setting.row.label, case.id}.intersection(labels))
         and (dtype is None or dtype in {form.dtype for form in case.tensors.values()})
     ]
-
-
-def case_count(spec: OpSpec, labels: Collection[str] | None = None) -> int:
-    """How many cases an op has, or its rows of these labels, as they are written."""
-    return sum(
-        len(row.dtype_cases) or 1
-        for row in spec.workloads
-        if row is not None and (labels is None or row.label in labels)
-    )
 
 
 def families_by_turns(specs: Iterable[OpSpec]) -> list[OpSpec]:

@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from tileops._core.spec.registry import lookup
+from tileops._core.workload.cases import Case
 from tileops.bench.calls import bytes_of, row_call
-from tileops.bench.sweep import RowCase, chosen_cases
+from tileops.bench.sweep import RowCase
 
 LARGEST = 1 << 30
 """Bytes of a row above which no process of its own makes its data."""
@@ -48,7 +49,7 @@ def warmed(
     try:
         while chunk := list(islice(waiting, jobs * ROWS_PER_JOB)):
             tasks = [
-                (row.spec.name, row.case.id, str(device), tuple(against), folder)
+                (row.spec.name, row.case, str(device), tuple(against), folder)
                 for row in chunk
                 if bytes_of(row.case) <= LARGEST
             ]
@@ -65,15 +66,14 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
 
 
-def _compile(task: tuple[str, str, str, tuple[str, ...], Path]) -> None:
+def _compile(task: tuple[str, Case, str, tuple[str, ...], Path]) -> None:
     """Call an op and what it is compared with once."""
     from tileops.bench.baselines import load, rivals
 
-    op, case_id, device_name, against, folder = task
+    op, case, device_name, against, folder = task
     device, spec = torch.device(device_name), lookup(op)
     assert spec is not None
     with suppress(Exception):
-        (case,) = chosen_cases(spec, [case_id])
         call = row_call(spec, case, device)
         call.launch(call.ours, 1)(0)
         if against:

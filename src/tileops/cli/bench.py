@@ -7,6 +7,7 @@ fraction of them that the call reached is shown.
 
 --against NAME,... times other libraries in turns with the op, each judged by the same reference;
 torch-compile is the compiled form of what torch is. Their functions lie in benchmarks/baselines/.
+--published TIMES.csv times the calls of a record of published times in place of workload rows.
 
   tileops bench --family norm --device cuda --budget 60 --json norm.json --against torch,liger
   tileops bench --family norm --device cuda --json norm.json --resume
@@ -31,9 +32,11 @@ from tileops.cli.specs import class_of, spec_named, table_of
 
 if TYPE_CHECKING:
     from tileops.bench.measuring import OtherRecord, RowRecord
+    from tileops.bench.peer_rows import PublishedRows
     from tileops.bench.ratios import Verdict
     from tileops.bench.results import Results
     from tileops.bench.session import Order, Session
+    from tileops.bench.sweep import Rows
 
 NAME = "bench"
 SUMMARY = "time workload rows that are right, beside other libraries"
@@ -56,6 +59,15 @@ def _add_choice(which: argparse._ArgumentGroup) -> None:
     )
     which.add_argument("--rows", nargs="+", metavar="LABEL", help="only rows of these labels")
     which.add_argument("--dtype", help="only cases in which a tensor has this dtype")
+    which.add_argument(
+        "--published",
+        type=Path,
+        metavar="TIMES.csv",
+        help="the rows of a record of published times, in place of workload rows",
+    )
+    which.add_argument(
+        "--mapping", type=Path, metavar="FILE.yaml", help="how its ops and sizes map to ours"
+    )
     which.add_argument(
         "--budget",
         type=float,
@@ -119,23 +131,30 @@ def run(args: argparse.Namespace) -> int:
     from tileops.bench.environment import environment
     from tileops.bench.results import Keeper, Results, read_results
     from tileops.bench.session import Session
+    from tileops.bench.sweep import WORKLOADS
 
+    if args.mapping and not args.published:
+        raise UsageFault("--mapping maps the rows of --published, and there are none")
     if args.resume and args.json is None:
         raise UsageFault("--resume goes on with the file of --json, and there is none")
     baseline = read_results(args.check) if args.check else None
     results = read_results(args.json) if args.resume and args.json.exists() else Results()
     known = len(results.rows)
-    order = _order(args, baseline)
+    published = _published(args)
+    order = _order(args, baseline, published or WORKLOADS)
     around = environment(order.device, args.commit)
     session = Session(order, results, around, Keeper(args.json, results))
     states = _measured(session)
     if not results.rows and session.stopped is None:
-        raise UsageFault("no workload row is of these labels and dtype")
+        kind = "published" if published else "workload"
+        raise UsageFault(f"no {kind} row is of these labels and dtype")
     print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "left out")))
     if known:
         print(f"{known} known before")
     if session.stopped:
         print(f"stopped: {session.stopped}")
+    if published:
+        _tell_unlike(published)
     verdict = _checked(args, results, baseline)
     if args.junit:
         _write_junit(args.junit, results, verdict)
@@ -143,7 +162,14 @@ def run(args: argparse.Namespace) -> int:
     return 1 if states["wrong"] or fell or not (known or states["right"]) else 0
 
 
-def _order(args: argparse.Namespace, baseline: Results | None) -> Order:
+def _published(args: argparse.Namespace) -> PublishedRows | None:
+    """The record of published times that was asked for."""
+    from tileops.bench.peer_rows import PublishedRows
+
+    return PublishedRows(args.published, args.mapping) if args.published else None
+
+
+def _order(args: argparse.Namespace, baseline: Results | None, rows: Rows) -> Order:
     """What the arguments ask for."""
     from tileops._core.devices import usable_device
     from tileops.bench.measuring import ROW_SECONDS
@@ -162,6 +188,7 @@ def _order(args: argparse.Namespace, baseline: Results | None) -> Order:
         budget=args.budget,
         patience=args.patience,
         largest=args.largest,
+        rows=rows,
     )
 
 
@@ -207,6 +234,14 @@ def _measured(session: Session) -> Counter[str]:
     except RowFault as fault:
         raise UsageFault(str(fault)) from fault
     return states
+
+
+def _tell_unlike(published: PublishedRows) -> None:
+    """Say which published rows could not be timed."""
+    for reason in published.unlike:
+        print(f"no call of ours: {reason}")
+    if published.elsewhere:
+        print(f"{published.elsewhere} published rows are of ops that are not here")
 
 
 def _lines(record: RowRecord) -> Iterator[str]:

@@ -150,6 +150,25 @@ def test_doctor_fails_on_a_backend_that_does_not_load(
     assert outcome.out.endswith("NOT healthy: see what is at fault\n")
 
 
+def test_doctor_names_what_cannot_be_read(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = tmp_path / "acme-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: acme\n")
+    (info / "entry_points.txt").write_text("[tileops.backends]\nacme\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outcome = tileops("doctor")
+    assert outcome.code == 1
+    assert "load problem: the entry points of acme cannot be read: TypeError" in outcome.out
+    monkeypatch.setitem(sys.modules, "tileops.backend", None)
+    monkeypatch.delattr("tileops.backend")
+    outcome = tileops("doctor")
+    assert outcome.code == 2
+    assert "error: torch cannot be imported: " in outcome.err
+    assert "; the entry points of acme cannot be read: TypeError" in outcome.err
+
+
 @pytest.fixture(scope="module")
 def report() -> DemoReport:
     return run_demo(BUILT_IN_SENTENCES)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 Run = Callable[..., Any]
 
@@ -48,3 +51,16 @@ def test_the_package_runs_as_the_command() -> None:
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     assert outcome.returncode == 2
     assert outcome.stderr == "tileops show: error: no op is called ''\n"
+
+
+@pytest.mark.parametrize("flag", [(), ("--json",)])
+def test_what_a_terminal_cannot_show_is_escaped(flag: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("Цель: 3", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "tileops", "validate", "--source", str(path), *flag],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert r"\u0426\u0435\u043b\u044c" in done.stdout

@@ -208,6 +208,26 @@ def test_factory_that_returns_nothing():
     assert not op.built_entries("add")
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_kernel_whose_constructor_leaves_out_that_of_kernel(whole):
+    def __init__(self, call):
+        self.call = call
+
+    kernel = add_kernel(__init__=__init__)
+
+    def entry_for(cls, call):
+        return "id", lambda: cls(call) if whole else (print, [cls(call)])
+
+    kernel.entry_for = classmethod(entry_for)
+    op = add_op({"plain": kernel})()
+    with pytest.raises(TypeError, match=r"AddKernel.__init__ does not call super.*") as caught:
+        op.kernel_for("add", call())
+    (note,) = caught.value.__notes__
+    assert note.endswith("built AddKernel (key 'plain') for its interface 'add'")
+    assert caught.value.__context__ is None
+    assert not op.built_entries("add")
+
+
 def test_what_a_factory_raises_passes_with_a_note():
     def factory():
         raise OSError("no compiler")

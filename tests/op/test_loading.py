@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from tileops import backend
-from tileops._core.plugins import loaded
+from tileops._core.plugins import entry_points, loaded, unreadable
 from tileops._core.targets import loading, registry
 
 GOOD = """
@@ -95,6 +95,30 @@ def test_value_that_names_no_module(value):
     point = EntryPoint("broken", value, loading.GROUP)
     with pytest.raises(ValueError, match="is MODULE or MODULE:NAME"):
         loaded(point)
+
+
+UNREADABLE = {
+    "no_value": b"[tileops.backends]\nfoo\n",
+    "no_text": b"[tileops.backends]\nf\xffoo = bar\n",
+}
+
+
+def test_metadata_that_cannot_be_read_hides_no_other_package(monkeypatch, tmp_path):
+    sound = {"sound": b"[tileops.backends]\nsound = json\n[other]\nx = y\n", "bare": b""}
+    for name, data in {**UNREADABLE, **sound}.items():
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "entry_points.txt").write_bytes(data)
+        (info / "METADATA").write_text(f"Name: {name}\n" if name != "bare" else "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = [point.name for point in entry_points(loading.GROUP)]
+    assert found.count("sound") == 1
+    assert not {"foo", "x"} & set(found)
+    lines = [line for line in unreadable() if any(name in line for name in UNREADABLE)]
+    assert len(lines) == 2
+    assert any(
+        "entry points of no_text cannot be read: UnicodeDecodeError" in line for line in lines
+    )
 
 
 def test_a_name_is_shown_in_one_printable_line(packages, monkeypatch):

@@ -100,6 +100,31 @@ def test_an_import_of_a_failed_package_is_refused_by_name(packages: Packages) ->
         importlib.import_module("pkg_no")
 
 
+@pytest.mark.parametrize(
+    "value", ["tileops.nowhere", "tileops.backend:nothing", "__main__:nothing", "threading:nothing"]
+)
+def test_code_that_everybody_runs_is_no_packages(
+    packages: Packages, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    from importlib.metadata import EntryPoint
+
+    packages()
+    monkeypatch.setattr(
+        loading, "entry_points", lambda group: [EntryPoint("lost", value, loading.GROUP)]
+    )
+    with pytest.warns(RuntimeWarning, match="lost = "):
+        assert len(backend.load_failures()) == 1
+    space = {"__name__": value.partition(":")[0], "backend": backend}
+    exec("backend.register_detector(target='mine', detect=print)", space)
+    thread = threading.Thread(
+        target=backend.register_kernel_type, args=("A", "k", type("K", (), {}))
+    )
+    thread.start()
+    thread.join(10)
+    assert backend.registered_targets() == ("mine",)
+    assert list(registry.added_kernel_types("A")) == ["k"]
+
+
 WAITS = (
     HEAD
     + """

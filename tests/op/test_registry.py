@@ -109,6 +109,11 @@ def test_second_registration_names_both_owners(register, arguments, text):
             "target must be printable, got '\\x1b[31m'",
         ),
         (
+            backend.register_kernel_builder,
+            {"op": "A", "target": "t" * 201, "build_kernel": builder},
+            "target must have at most 200 characters, got 201",
+        ),
+        (
             backend.register_kernel_type,
             {"op": "A", "key": "k", "kernel_type": Implementation()},
             "kernel_type must be a class, got",

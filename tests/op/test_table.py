@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+import torch
 
 from tileops._core.dispatch.table import install
 from tileops.kernels import CallSpec, Kernel, KernelInterface
@@ -96,6 +97,19 @@ class ByNameOnly(Kernel, First):
 
 class NoKeyword(Kernel, Second):
     def forward(self, x): ...
+
+
+class Uncallable(Kernel, First):
+    forward = property(lambda self: print)
+
+
+class Compiled(Kernel, First):
+    forward = torch.rsqrt  # shows no signature
+
+
+@First.register
+class Registered(Kernel):
+    def forward(self, x, y): ...
 
 
 class Stray(Kernel):
@@ -223,6 +237,18 @@ FAULTS = [
         "NoKeyword.forward does not take the arguments of Second.forward",
     ),
     (
+        "no function",
+        ({"one": First}, {"a": Uncallable}, {}),
+        TypeError,
+        "Uncallable.forward does not take the arguments of First.forward: it is <property object",
+    ),
+    (
+        "inherits nothing of what it is registered as",
+        ({"one": First}, {"a": A, "r": Registered}, {}),
+        ValueError,
+        "Op: the kernel types 'r' implement no interface of the op; it declares 'one'",
+    ),
+    (
         "stray",
         ({"one": First}, {"a": A, "z": Stray, "s": Stray}, {}),
         ValueError,
@@ -289,6 +315,10 @@ def test_contract_fault(arguments, kind, text):
         install("Op", *arguments)
     assert type(caught.value) is kind
     assert text in str(caught.value)
+
+
+def test_compiled_forward_is_not_judged_by_a_signature_it_does_not_show():
+    assert list(install("Op", {"one": First}, {"a": Compiled}, {}).kernel_types) == ["a"]
 
 
 def test_of_two_faults_the_earlier_check_reports():

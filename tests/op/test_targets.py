@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 from toys import add_kernel, add_op, body_op, pair, tensor
@@ -209,6 +211,12 @@ def test_detector_that_raises():
         f"{op._name}: the detector of target 'east' failed on cpu: OSError: driver asleep"
     )
     assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_detector_that_exits_fails_like_one_that_raises():
+    backend.register_detector(target="east", detect=lambda device: sys.exit(3))
+    with pytest.raises(BackendError, match="target 'east' failed on cpu: SystemExit: 3"):
+        add_op()()(*pair())
 
 
 def test_target_without_a_builder_for_an_op_with_kernels():

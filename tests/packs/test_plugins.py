@@ -68,6 +68,35 @@ class Twin(Kernel, GroupNormFwdInterface):
 for key in ("one", "other"):
     backend.register_kernel_type("GroupNormFwdOp", key, Twin)
 """,
+    "picky": """
+from tileops import backend
+from tileops.kernels import Kernel
+from tileops.norm.kernels import AdaLayerNormFwdInterface
+class Picky(Kernel, AdaLayerNormFwdInterface):
+    @classmethod
+    def refusal(cls, call):
+        return f"serves {1 // (call.arch - 80)}"
+    def forward(self, *tensors):
+        return tensors
+class Elder(Picky):
+    supported_archs = frozenset({80})
+    @classmethod
+    def refusal(cls, call):
+        return "serves nothing"
+for cls in (Picky, Elder):
+    backend.register_kernel_type("AdaLayerNormFwdOp", cls.__name__.lower(), cls)
+""",
+    "stray_too": """
+from tileops import backend
+from tileops.kernels import Kernel
+from tileops.norm.kernels import LayerNormFwdInterface
+class Innocent(Kernel, LayerNormFwdInterface):
+    def forward(self, *tensors):
+        return tensors
+backend.register_kernel_type("LayerNormFwdOp", "innocent", Innocent)
+for op, cls in (("BatchNormFwdOp", int), ("InstanceNormFwdOp", int)):
+    backend.register_kernel_type(op, "first", cls)
+""",
     "half": """
 from tileops import backend
 backend.register_detector(target="half", detect=lambda device: True)
@@ -79,6 +108,7 @@ raise OSError("no driver")
     "stray": """
 from tileops import backend
 backend.register_kernel_type("LayerNormFwdOp", "stray", int)
+backend.register_kernel_type("BatchNormFwdOp", "stray", int)
 """,
     "syntax": "def",
     "raising_detector": """
@@ -160,9 +190,11 @@ def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
         ("backend", "half"): "failed",
         ("backend", "lost"): "loaded, at fault",
         ("backend", "misfit"): "loaded, at fault",
+        ("backend", "picky"): "loaded, at fault",
         ("backend", "raising_detector"): "loaded, at fault",
         ("backend", "slow"): "loaded, but slow",
         ("backend", "stray"): "loaded, at fault",
+        ("backend", "stray_too"): "loaded, at fault",
         ("backend", "syntax"): "failed",
         ("backend", "tongue_tied"): "loaded, at fault",
         ("backend", "twins"): "loaded, at fault",
@@ -190,7 +222,14 @@ FAULTS = (
     "Bodiless.entry_for fails on device=",
     "entry point twins (plug_twins): GroupNormFwdOp, interface 'group_norm': 'one', 'other' serve "
     "the same calls on cuda, and none is preferred_over the others",
+    "entry point picky (plug_picky): AdaLayerNormFwdOp, kernel type 'picky': Picky.refusal fails "
+    "on device=device(type='cuda', index=0), ",
+    "arch=80, sm_count=132, calibration=None, smem_budget=232448: ZeroDivisionError: ",
     "entry point stray (plug_stray): LayerNormFwdOp: the kernel types 'stray' implement no ",
+    "BatchNormFwdOp: the kernel types 'first', 'stray' implement no interface of the op; ",
+    "; the op cannot be constructed; kernel types were added: 'stray' by entry point stray "
+    "(plug_stray), 'first' by entry point stray_too (plug_stray_too)",
+    "entry point stray_too (plug_stray_too): InstanceNormFwdOp: the kernel types 'first' ",
     "; the op cannot be constructed",
     "entry point raising_detector (plug_raising_detector): the detector of target 'nosy' failed on "
     "cpu: RuntimeError: asked too much",
@@ -201,7 +240,7 @@ FAULTS = (
 def test_doctor_says_what_is_wrong_with_what_was_registered(outputs: list[str], fault: str) -> None:
     facts = json.loads(outputs[1].rpartition("exit code")[0])
     assert any(fault in line for line in facts["registration_faults"]), facts
-    assert len(facts["registration_faults"]) == 9
+    assert len(facts["registration_faults"]) == 12
 
 
 def test_doctor_tells_people_the_same(outputs: list[str]) -> None:

@@ -20,6 +20,9 @@ from typing import NamedTuple
 
 from tileops._core.plugins import is_imported, is_importing, labelled, names_module
 
+_SHARED = frozenset({"__main__", "tileops", *sys.stdlib_module_names})
+"""Packages whose code everybody runs: it is no plug-in's, whatever an entry point names."""
+
 _points: dict[str, tuple[EntryPoint, ...]] = {}
 _failures: dict[EntryPoint, str] = {}
 _under_way: dict[int, list[EntryPoint]] = {}
@@ -196,6 +199,8 @@ def _all_under_way() -> tuple[EntryPoint, ...]:
 
 def _home(group: str, module: str) -> list[EntryPoint]:
     """The plug-ins that a module belongs to: of the group if possible, by module, by package."""
+    if module.partition(".")[0] in _SHARED:
+        return []
     others = [point for name, points in _points.items() if name != group for point in points]
     for points in (_points.get(group, ()), others):
         around = [point for point in points if f"{module}.".startswith(f"{point.module}.")]

@@ -6,10 +6,10 @@ What loading means, and what a failure undoes, is the business of whoever loads 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
-from importlib import import_module
-from importlib.metadata import EntryPoint
+from importlib import import_module, metadata
+from importlib.metadata import Distribution, EntryPoint
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -43,6 +43,46 @@ class Loading(NamedTuple):
     def is_of(self, point: EntryPoint) -> bool:
         """Whether it is an entry point's."""
         return (self.name, self.value) == (_line(point.name), _line(point.value))
+
+
+def entry_points(group: str) -> list[EntryPoint]:
+    """The entry points of a group; a distribution whose own cannot be read gives none."""
+    try:
+        return list(metadata.entry_points(group=group))
+    except Exception:
+        found = (points for _, points, _ in _distributions())
+        return [point for points in found for point in points if point.group == group]
+
+
+def unreadable() -> list[str]:
+    """A line per installed distribution whose entry points cannot be read."""
+    return [
+        f"the entry points of {_line(name)} cannot be read: {fault}"
+        for name, _, fault in _distributions()
+        if fault
+    ]
+
+
+def _distributions() -> Iterator[tuple[str, Iterable[EntryPoint], str | None]]:
+    """The distributions, of several with one name the first: name, entry points, or what fails."""
+    seen = set()
+    for each in metadata.distributions():
+        name = _name(each)
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            yield name, each.entry_points, None
+        except Exception as error:
+            yield name, (), described(error)
+
+
+def _name(distribution: Distribution) -> str:
+    """The name of a distribution, or where it lies when it tells none."""
+    try:
+        return str(distribution.metadata["Name"] or distribution.locate_file(""))
+    except Exception:
+        return str(distribution.locate_file(""))
 
 
 def in_order(points: Iterable[EntryPoint]) -> list[EntryPoint]:

@@ -15,6 +15,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
+from tileops._core.plugins import described, unreadable
 from tileops._core.spec import registry
 from tileops.cli.output import UsageFault, add_json_flag, print_json, table
 from tileops.cli.plugin_faults import registration_faults
@@ -39,9 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the facts; 1 when something failed to load."""
-    from tileops import backend
+    """Print the facts; 1 when something failed to load.
 
+    Raises:
+        UsageFault: torch cannot be imported, without which there is nothing to ask.
+    """
+    unread = unreadable()
+    try:
+        from tileops import backend
+    except Exception as error:  # torch reads entry points when it is imported
+        fault = f"torch cannot be imported: {described(error)}"
+        raise UsageFault("; ".join([fault, *unread])) from error
     if args.measure:
         return _measure(args)
     versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
@@ -56,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
         "targets": list(backend.registered_targets()),
         "default_target": backend.default_target(),
         "load_failures": [str(line) for line in backend.load_failures()],
-        "load_problems": [f"{found.op}: {found.message}" for found in registry.load_problems()],
+        "load_problems": [
+            *(f"{found.op}: {found.message}" for found in registry.load_problems()),
+            *unread,
+        ],
         "registration_faults": list(map(str, faults)),
     }
     facts["healthy"] = not any(facts[bad] for bad in _BAD_NEWS)

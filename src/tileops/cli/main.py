@@ -25,6 +25,7 @@ from tileops.cli import (
     stubs,
     validate,
 )
+from tileops.cli.output import print_everywhere
 from tileops.errors import TileOpsError
 
 COMMANDS: tuple[ModuleType, ...] = (
@@ -75,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    print_everywhere()
     args = build_parser().parse_args(argv)
     try:
         code: int = args.run(args)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,7 +23,13 @@ def add_json_flag(parser: argparse.ArgumentParser) -> None:
 
 def print_json(data: Any) -> None:
     """Print plain data, keys in the order given."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json.dumps(data, indent=2))
+
+
+def print_everywhere() -> None:
+    """Have characters that standard output cannot encode escaped instead of refused."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def table(

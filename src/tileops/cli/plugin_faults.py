@@ -8,7 +8,7 @@ with stated facts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -158,15 +158,46 @@ def _kernel_type_faults() -> Iterator[Fault]:
         spec = specs.lookup(name)
         if spec is None or spec.status != "implemented":
             continue
-        added = sorted(key for op, key in registry.current.kernel_types if op == name)
-        owners = {_owner("kernel_types", (name, key)) for key in added}
         try:
             cls = class_of(spec)
+        except UsageFault as fault:
+            yield Fault(specs.owner(name), str(fault))
+            continue
+        added = registry.added_kernel_types(name)
+        try:
             table = table_of(cls)
         except UsageFault as fault:
-            yield Fault(owners.pop() if len(owners) == 1 else None, str(fault))
+            yield _contract_fault(cls, added, str(fault))
         else:
-            yield from _choice_faults(cls, added, table)
+            yield from _choice_faults(cls, sorted(added), table)
+
+
+def _contract_fault(cls: type[Op], added: Mapping[str, Any], text: str) -> Fault:
+    """That an op cannot be constructed; the fault of that plug-in without which it could be."""
+    from tileops._core.targets import registry
+
+    by_owner: dict[EntryPoint | None, dict[str, Any]] = {}
+    for key, kernel_type in added.items():
+        by_owner.setdefault(_owner("kernel_types", (cls.__name__, key)), {})[key] = kernel_type
+    culprits = [
+        owner
+        for owner, mine in by_owner.items()
+        if _is_sound(cls, {key: added[key] for key in added if key not in mine})
+    ]
+    if len(culprits) == 1:
+        return Fault(culprits[0], text)
+    return Fault(None, f"{text}; kernel types were added: {registry.who_added(cls.__name__)}")
+
+
+def _is_sound(cls: type[Op], added: Mapping[str, Any]) -> bool:
+    """Whether an op can be constructed with these kernel types beside its own."""
+    from tileops._core.dispatch.table import install
+
+    try:
+        install(cls.__name__, cls.interfaces, cls.kernel_types, added)
+    except Exception:
+        return False
+    return True
 
 
 def _choice_faults(cls: type[Op], added: list[str], table: ImplementationTable) -> Iterator[Fault]:
@@ -184,7 +215,8 @@ def _choice_faults(cls: type[Op], added: list[str], table: ImplementationTable) 
         mine = [key for key in added if key in table.keys_by_interface[interface]]
         cases = {key: _for_kernel(call, table.kernel_types[key]) for key in mine}
         for key in sorted(cases.keys() - faulty):
-            fault = _answer_fault(table, interface, key, cases[key])
+            answers = (_answer_fault(table, interface, key, case) for case in cases.values())
+            fault = next(filter(None, answers), None)
             if fault:
                 faulty.add(key)
                 yield Fault(

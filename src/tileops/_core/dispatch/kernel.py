@@ -67,6 +67,15 @@ class Kernel(ABC):
         self._watching = True
         self._last_launch: tuple[Any, ...] | None = None
 
+    def _demand_constructed(self) -> None:
+        """Object to a subclass whose constructor leaves out this one's.
+
+        Raises:
+            TypeError: the subclass does.
+        """
+        if "_last_launch" not in vars(self):
+            raise TypeError(f"{type(self).__name__}.__init__ does not call super().__init__()")
+
     @classmethod
     def refusal(cls, call: Any) -> str | None:
         """Why the class does not serve `call`, or None when it does.

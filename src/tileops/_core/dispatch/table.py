@@ -50,7 +50,7 @@ def install(
     _check_interfaces(op, interfaces)
     _check_classes(op, interfaces, kernel_types)
     keys_by_interface = {
-        name: tuple(key for key, cls in kernel_types.items() if issubclass(cls, interface))
+        name: tuple(key for key, cls in kernel_types.items() if _inherits(cls, interface))
         for name, interface in interfaces.items()
     }
     _check_builders(op, interfaces, keys_by_interface, kernel_types)
@@ -86,7 +86,7 @@ def _check_classes(op: str, interfaces: Interfaces, kernel_types: KernelTypes) -
                 "a kernel interface"
             )
         for name, interface in interfaces.items():
-            if issubclass(cls, interface) and not issubclass(cls, Kernel):
+            if _inherits(cls, interface) and not _inherits(cls, Kernel):
                 raise TypeError(
                     f"{op}: kernel type {key!r}: {cls.__name__} implements the interface {name!r} "
                     "but does not inherit Kernel"
@@ -156,10 +156,16 @@ def _call_fault(cls: type[Kernel], interface: type[KernelInterface]) -> str | No
     positional = [p for p in wanted if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
     keywords = [p for p in wanted if p.kind is p.KEYWORD_ONLY]
     required = [p for p in positional if p.default is p.empty]
-    offered = inspect.signature(cls.forward)
+    offered: object = cls.forward
+    if not callable(offered):
+        return f"it is {shown(offered)}"
+    try:
+        signature = inspect.signature(offered)
+    except (TypeError, ValueError):
+        return None  # A compiled function need not show what it takes.
     for count in (len(positional), len(required)):
         try:
-            offered.bind(*[None] * count, **{p.name: None for p in keywords})
+            signature.bind(*[None] * count, **{p.name: None for p in keywords})
         except TypeError as error:
             return f"with {count - 1} positional arguments: {error}"
     return None
@@ -235,7 +241,12 @@ def _transitive(
 
 
 def _is_class_of(value: object, base: type) -> bool:
-    return isinstance(value, type) and issubclass(value, base)
+    return isinstance(value, type) and _inherits(value, base)
+
+
+def _inherits(cls: type, base: type) -> bool:
+    """Whether a class has another among its bases; to be registered as one gives no methods."""
+    return base in cls.__mro__
 
 
 def _listed(names: Iterator[str] | frozenset[str] | list[str] | Interfaces) -> str:

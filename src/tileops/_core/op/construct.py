@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from tileops._core.boundary import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
 from tileops._core.lang.values import shown
+from tileops._core.op.notes import add_note
 from tileops._core.op.state import OpState
 from tileops._core.runtime.construction import Constructed
 from tileops._core.targets import loading, registry
@@ -109,7 +110,12 @@ def implementation_table(cls: type[OpState]) -> ImplementationTable:
         return known[1]
     added = registry.added_kernel_types(cls.__name__)
     if cls.kernel_types or cls.interfaces or added:
-        table = install(cls.__name__, cls.interfaces, cls.kernel_types, added)
+        try:
+            table = install(cls.__name__, cls.interfaces, cls.kernel_types, added)
+        except Exception as error:
+            if added:
+                add_note(error, f"kernel types were added: {registry.who_added(cls.__name__)}")
+            raise
     else:
         table = EMPTY_TABLE
     _tables[cls] = (basis, table)

@@ -50,7 +50,8 @@ class Entries(Calls):
         try:
             return self._entries_by_call[interface, call.table_key]
         except (AttributeError, KeyError, TypeError):
-            return self._missing_entry(interface, call)
+            pass  # Left behind here, it is not the context of what is raised from now on.
+        return self._missing_entry(interface, call)
 
     def key_for(self, interface: str, call: CallSpec) -> str:
         """The key of the implementation that would serve a call; builds nothing.
@@ -114,8 +115,9 @@ class Entries(Calls):
                         f"{cls.__name__}.entry_for: the factory returned None for the identity "
                         f"{shown(identity)}"
                     )
-                if self._tune_requested:
-                    for kernel in kernels_in(entry):
+                for kernel in kernels_in(entry):
+                    self._noting(doing, interface, kernel._demand_constructed)
+                    if self._tune_requested:
                         kernel.request_tune()
             # The table is looked up only now: a factory may have had other entries built.
             self._built_entries.setdefault(interface, {})[cls, identity] = entry

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from typing import Any
 
@@ -28,6 +28,7 @@ from tileops._core.plugins import (
     FAILURES,
     Loading,
     described,
+    entry_points,
     in_order,
     is_imported,
     is_importing,
@@ -101,7 +102,7 @@ def _loaded() -> Manifest:
     if _manifest is None:
         with _lock:
             if _manifest is None:
-                _points[:] = in_order(entry_points(group=GROUP))
+                _points[:] = in_order(entry_points(GROUP))
                 _pending[:] = _points
                 owners.announce(GROUP, _points)
                 _manifest = Manifest().adding(tree_contents(files("tileops"), FAMILIES))

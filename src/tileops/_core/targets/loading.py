@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 import warnings
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from tileops._core import owners
 from tileops._core.plugins import (
     FAILURES,
     Loading,
     described,
+    entry_points,
     in_order,
     is_importing,
     labelled,
@@ -102,7 +103,7 @@ def _load_all() -> bool:
     global _loaded, _current
     if _loaded or _current is not None:
         return False
-    points = in_order(entry_points(group=GROUP))
+    points = in_order(entry_points(GROUP))
     owners.announce(GROUP, points)
     left = False
     try:

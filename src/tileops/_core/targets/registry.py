@@ -28,6 +28,9 @@ GROUP = "tileops.backends"
 BUILTIN = "builtin"
 """The in-tree kernels, where a target may be named; not the name of any target."""
 
+MOST_CHARACTERS = 200
+"""How long a name may be."""
+
 Detect = Callable[[torch.device], bool]
 Builder = Callable[..., Any]
 
@@ -197,6 +200,15 @@ def added_kernel_types(op: str) -> Mapping[str, Any]:
     return {key: cls for (name, key), cls in current.kernel_types.items() if name == op}
 
 
+def who_added(op: str) -> str:
+    """Whose the kernel types are that were added to `op`, for messages."""
+    found = []
+    for key, cls in added_kernel_types(op).items():
+        owner = current.origins["kernel_types", (op, key)].owner
+        found.append(f"{key!r} by {labelled(owner) if owner else owners.module_of(cls)}")
+    return ", ".join(found)
+
+
 def unknown_target(target: object) -> str:
     """The text for a target that nothing registered."""
     known = ", ".join(map(repr, current.targets())) or "none"
@@ -216,6 +228,10 @@ def _check_name(argument: str, value: object) -> None:
         raise BackendError(f"{argument} must be a non-empty string, got {shown(value)}")
     if not value.isprintable():
         raise BackendError(f"{argument} must be printable, got {value!r}")
+    if len(value) > MOST_CHARACTERS:
+        raise BackendError(
+            f"{argument} must have at most {MOST_CHARACTERS} characters, got {len(value)}"
+        )
 
 
 def _check_callable(argument: str, value: object) -> None:

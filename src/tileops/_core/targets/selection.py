@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
-from tileops._core.plugins import described
+from tileops._core.plugins import FAILURES, described
 from tileops._core.targets import loading, registry
 from tileops._core.targets.registry import BUILTIN, Builder, Detect
 from tileops.errors import (
@@ -98,11 +98,11 @@ def claims(target: str, detect: Detect, device: torch.device, owner: str = "") -
     """Whether a target's detector claims a device; `owner` precedes what an error says.
 
     Raises:
-        BackendError: the detector raised.
+        BackendError: the detector raised or exited.
     """
     try:
         return bool(detect(device))
-    except Exception as error:
+    except FAILURES as error:
         raise BackendError(
             f"{owner}the detector of target {target!r} failed on {device}: {described(error)}"
             f"{loading.hint()}"

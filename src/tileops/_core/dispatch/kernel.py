@@ -152,7 +152,7 @@ class Kernel(ABC):
         self, device: torch.device | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Remember what tuning needs of the launch, and tune when that was asked before."""
-        if self.autotune_configs is None:
+        if self._last_launch is None and self.autotune_configs is None:
             self._watching = False
             return
         if kwargs:

@@ -50,13 +50,14 @@ def config_key(config: Config) -> Hashable:
 
 def remember(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a launch, with every tensor reduced to what it looks like."""
-    return tuple(_seen(value) for value in args)
-
-
-def _seen(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return Seen(tuple(value.shape), value.dtype, value.device)
-    return value
+    return tuple(
+        [
+            Seen(value.shape, value.dtype, value.device)
+            if isinstance(value, torch.Tensor)
+            else value
+            for value in args
+        ]
+    )
 
 
 def renewed(kernel: str, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -159,8 +159,10 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
     ) -> Tensor:
         """Multiply."""
         output = activation.new_empty(activation.shape[0], packed_weight.shape[0])
-        words = (
-            aligned(tensor.contiguous()).view(torch.int32) for tensor in (activation, packed_weight)
+        runs = (
+            aligned(tensor.contiguous()).view(torch.int32).view(-1, pieces)
+            for tensor, pieces in ((activation, self.RUN // 2), (packed_weight, self.RUN // 8))
         )
-        self.program()(*words, weight_scale.contiguous(), weight_zero.contiguous(), output)
+        groups = (tensor.reshape(-1) for tensor in (weight_scale, weight_zero))
+        self.program()(*runs, *groups, output)
         return output

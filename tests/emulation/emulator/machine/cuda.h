@@ -120,7 +120,11 @@ using __half2 = half2;
 using __nv_bfloat162 = Vector<bfloat16_t, 2>;
 inline half2 make_half2(half_t x, half_t y) { return {x, y}; }
 inline half2 __float22half2_rn(float2 from) { return {half_t(from.x), half_t(from.y)}; }
-inline half2 __hsub2(half2 a, half2 b) { return {half_t(a.x - b.x), half_t(a.y - b.y)}; }
+inline half2 __float2half2_rn(float from) { return {half_t(from), half_t(from)}; }
+inline half_t fma(half_t a, half_t b, half_t c) {  // exact in float64 but for its one rounding
+  return half_t(double(a) * double(b) + double(c));
+}
+inline half2 __hfma2(half2 a, half2 b, half2 c) { return {fma(a.x, b.x, c.x), fma(a.y, b.y, c.y)}; }
 inline float2 __half22float2(half2 from) { return {from.x, from.y}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 from) {
   return {bfloat16_t(from.x), bfloat16_t(from.y)};

@@ -150,6 +150,7 @@ PROGRAMS = {
     "owners": lambda: grouped(128, 256, 64, 4, kind="owners", most=2048),
     "codes, wide tile": lambda: scaled("row_block", "tile", 128, 128, 128, 5),
     "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 64, 128, 7),
+    "packed, eight rows": lambda: build_gemm_packed(group=128, rows=16, columns=8, warps=16),
     "packed": lambda: build_gemm_packed(group=128, rows=32, columns=32, warps=8),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 1, right=0),

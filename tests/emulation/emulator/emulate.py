@@ -16,7 +16,7 @@ from emulation.emulator.memory import Guarded
 
 _SHARED_LIMIT = 227 * 1024
 _MAGIC = 0x7E3A
-_ELEMENT_BYTES = {0: 1, 2: 4, 4: 4, 6: 2, 7: 4, 9: 2}  # by the encoder's number of a data type
+_ELEMENT_BYTES = {0: 1, 2: 4, 3: 4, 4: 4, 6: 2, 7: 4, 9: 2}  # by the number of a type
 _SWIZZLE_BYTES = {1: 32, 2: 64, 3: 128}
 _SCALARS = {"float": ctypes.c_float, "int64_t": ctypes.c_int64, "long": ctypes.c_int64}
 

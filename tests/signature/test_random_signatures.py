@@ -1,246 +1,70 @@
 """Random well-formed signatures with a random solution: the same solution comes back.
 
-Each case draws a signature whose indices can be solved, a value for every index, and tensors that
-fit. The check must return these values; changed in one place, the call must be rejected by an
-error that names the declaration there. `TILEOPS_PROPERTY_CASES` sets the number of cases.
+Each case draws a signature whose indices can be solved, a value for every parameter and index, and
+tensors that fit. The checks must find these values, and so must the workload row that stands for
+them; changed in one place, the construction, the call or the result must be rejected by an error
+that names the declaration there. `TILEOPS_PROPERTY_CASES` sets the number of cases,
+`TILEOPS_PROPERTY_FIRST` the first.
 """
 
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from signature.drawing.case import NAME, Case
+from signature.drawing.draw import FAMILIES, FLOATS, draw
+from signature.drawing.parameters import KINDS
+from tileops._core.lang.dtypes import BITS
+from tileops._core.lang.printer import to_text
 from tileops._core.runtime.plan import _SignaturePlan, plan_of
 from tileops._core.signature.plan import (
     CheckAxis,
     CheckDtype,
     CheckRank,
     CheckSplice,
+    Discriminant,
+    Plan,
     SolveAxis,
     SolveDtype,
+    Value,
 )
 from tileops._core.spec.content import mapping_content
 from tileops._core.spec.manifest import Manifest
+from tileops._core.spec.model import OpSpec
 from tileops._core.spec.source import Source
-from tileops.errors import SignatureError, SignatureTypeError
+from tileops._core.workload.rows import cases_of
+from tileops.errors import ManifestError, SignatureError, SignatureTypeError
 
 CASES = int(os.environ.get("TILEOPS_PROPERTY_CASES", "500"))
+FIRST = int(os.environ.get("TILEOPS_PROPERTY_FIRST", "0"))
 CHUNKS = 20
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
 
-@dataclass
-class Case:
-    """A signature, a solution, and tensors by name."""
-
-    rng: random.Random
-    values: dict[str, Any] = field(default_factory=dict)
-    forall: dict[str, str] = field(default_factory=dict)
-    params: dict[str, Any] = field(default_factory=dict)
-    given: dict[str, Any] = field(default_factory=dict)
-    inputs: dict[str, Any] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)
-    lets: dict[str, str] = field(default_factory=dict)
-    rules: list[str] = field(default_factory=list)
-    shapes: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
-    dtypes: dict[str, str] = field(default_factory=dict)
-    expected: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    dims: list[str] = field(default_factory=list)
-    runs: list[str] = field(default_factory=list)
-
-    def spec(self) -> dict[str, Any]:
-        """The spec as data."""
-        signature = {
-            "forall": self.forall,
-            "params": self.params,
-            "inputs": dict(sorted(self.inputs.items(), key=lambda i: "optional" in i[1])),
-            "outputs": self.outputs,
-            "let": self.lets,
-            "shape_rules": self.rules,
-            "types": {
-                "Mat": {
-                    "params": {"flip": "Bool", "A": "Dim", "B": "Dim"},
-                    "match": "flip",
-                    "cases": [{"when": False, "is": "[A, B]"}, {"when": True, "is": "[B, A]"}],
-                }
-            },
-        }
-        if not any("Mat[" in t["shape"] for t in self.inputs.values()):
-            del signature["types"]
-        return {
-            "DrawnFwdOp": {
-                "family": "drawn",
-                "status": "spec-only",
-                "signature": signature,
-                "workloads": [{"label": "unused"}],
-                "roofline": {"flops": 0},
-            }
-        }
-
-
-Axis = tuple[str, Callable[[dict[str, Any]], int]]
-
-
-def solving_axis(case: Case, name: str) -> Axis:
-    """An axis that is affine in a length not known yet, and its value."""
-    rng, known = case.rng, case.dims
-    scale, shift = rng.choice([1, 1, 2, 3]), rng.choice([0, 0, 1, 4])
-    left = name if scale == 1 else rng.choice([f"{scale} * {name}", f"{name} * {scale}"])
-    if known and rng.random() < 0.25:
-        other = rng.choice(known)
-        return f"{left} + {other}", lambda v: scale * v[name] + v[other]
-    if shift:
-        return rng.choice([f"{left} + {shift}", f"{shift} + {left}"]), (
-            lambda v: scale * v[name] + shift
-        )
-    return left, lambda v: scale * v[name]
-
-
-def compared_axis(case: Case) -> Axis:
-    """An axis over lengths that are known, and its value."""
-    rng = case.rng
-    a, b = rng.choice(case.dims), rng.choice(case.dims)
-    return rng.choice(
-        [
-            (a, lambda v: v[a]),
-            (f"{a} + {b}", lambda v: v[a] + v[b]),
-            (f"{a} * {b}", lambda v: v[a] * v[b]),
-            (f"{a} // 2", lambda v: v[a] // 2),
-            (f"ceil_div({a}, 3)", lambda v: -(-v[a] // 3)),
-            (f"({a} if flag else {b} + 1)", lambda v: v[a] if v["flag"] else v[b] + 1),
-            ("5", lambda v: 5),
-        ]
-    )
-
-
-def add_tensor(case: Case, name: str, unknown: list[str], run: str | None) -> None:
-    """A required input that solves some lengths, and at most one run of axes."""
-    rng = case.rng
-    parts: list[tuple[str, Callable[[dict[str, Any]], tuple[int, ...]]]] = []
-    for index in unknown:
-        text, value = solving_axis(case, index)
-        parts.append((text, lambda v, value=value: (value(v),)))
-        case.dims.append(index)
-    for _ in range(rng.randint(0, 1)):
-        text, value = compared_axis(case)
-        parts.insert(rng.randint(0, len(parts)), (text, lambda v, value=value: (value(v),)))
-    if run is not None:
-        parts.insert(rng.randint(0, len(parts)), (f"*{run}", lambda v: tuple(v[run])))
-        case.runs.append(run)
-    elif case.runs and rng.random() < 0.3:
-        seen = rng.choice(case.runs)
-        parts.insert(rng.randint(0, len(parts)), (f"*{seen}", lambda v: tuple(v[seen])))
-    case.inputs[name] = {
-        "dtype": rng.choice(["T", "T", "U"]),
-        "shape": f"[{', '.join(text for text, _ in parts)}]",
-    }
-    case.shapes[name] = tuple(n for _, value in parts for n in value(case.values))
-
-
-def add_compared(case: Case, name: str, fields: dict[str, Any], present: bool) -> None:
-    """An input over known names; left out where it is not present."""
-    axes = [compared_axis(case) for _ in range(case.rng.randint(0, 2))]
-    case.inputs[name] = {
-        "dtype": case.rng.choice(["T", "int32", "promote_int_to_float(U)"]),
-        "shape": f"[{', '.join(text for text, _ in axes)}]",
-        **fields,
-    }
-    case.shapes[name] = tuple(value(case.values) for _, value in axes) if present else None
-
-
-def draw(seed: int) -> Case:
-    """A random case."""
-    rng = random.Random(seed)
-    case = Case(rng)
-    case.values = {"flag": rng.random() < 0.5, "k": rng.randint(1, 4)}
-    case.values |= {name: rng.randint(0, 7) for name in "ABCDE"}
-    case.values |= {
-        name: tuple(rng.randint(0, 4) for _ in range(rng.randint(0, 3))) for name in ("R", "S")
-    }
-    case.params = {"flag": {"type": "bool"}, "k": {"type": "int"}}
-    case.forall = {"T": f"DType[{' | '.join(FLOATS)}]", "U": "DType[float32 | int8 | int32]"}
-    case.values |= {"T": rng.choice(FLOATS), "U": rng.choice(["float32", "int8", "int32"])}
-    dims, runs = list("ABCDE")[: rng.randint(1, 5)], ["R", "S"][: rng.randint(0, 2)]
-    case.forall |= dict.fromkeys(dims, "Dim") | dict.fromkeys(runs, "Shape")
-    add_solving(case, dims, runs)
-    if rng.random() < 0.5:
-        add_compared(case, "w", {"optional": "flag"}, case.values["flag"])
-    if rng.random() < 0.5:
-        add_compared(case, "o", {"optional": True}, rng.random() < 0.5)
-    add_rest(case)
-    return case
-
-
-def add_solving(case: Case, dims: list[str], runs: list[str]) -> None:
-    """Inputs, and perhaps a construction-time tensor, that solve every index."""
-    rng, waiting, left = case.rng, list(dims), list(runs)
-    if rng.random() < 0.3:
-        index = waiting.pop(0)
-        case.params["held"] = {"dtype": "float32", "shape": f"[2 * {index}]"}
-        case.given["held"] = torch.zeros(2 * case.values[index])
-        case.dims.append(index)
-    number = 0
-    while waiting or left or number == 0:
-        take = [waiting.pop(0) for _ in range(min(len(waiting), rng.randint(0, 2)))]
-        run = left.pop() if left and (case.dims or take) else None
-        if not take and run is None and not case.dims:
-            continue
-        if len(take) == 2 and run is None and rng.random() < 0.4:
-            add_family(case, f"x{number}", take)
-        else:
-            add_tensor(case, f"x{number}", take, run)
-        number += 1
-    case.inputs["t"] = {"dtype": "T", "shape": f"[{case.dims[0]}]"}
-    case.inputs["u"] = {"dtype": "U", "shape": "[]"}
-    case.shapes |= {"t": (case.values[case.dims[0]],), "u": ()}
-
-
-def add_family(case: Case, name: str, unknown: list[str]) -> None:
-    """An input whose shape a type family chooses."""
-    a, b = unknown
-    case.dims += unknown
-    case.inputs[name] = {"dtype": "T", "shape": f"Mat[flag, {a}, {b}]"}
-    shape = case.values[a], case.values[b]
-    case.shapes[name] = shape[::-1] if case.values["flag"] else shape
-
-
-def add_rest(case: Case) -> None:
-    """Lets, outputs and refinements that hold."""
-    rng, a = case.rng, case.dims[0]
-    case.lets = {"half": f"{a} // 2", "scaled": "half * k"}
-    case.outputs["y"] = {"dtype": "U", "shape": f"[scaled, {a}]"}
-    case.expected["y"] = (case.values[a] // 2 * case.values["k"], case.values[a])
-    for run in case.runs:
-        case.outputs[f"y_{run}"] = {"dtype": "T", "shape": f"[*{run}, half]"}
-        case.expected[f"y_{run}"] = (*case.values[run], case.values[a] // 2)
-    case.rules = [f"{a} <= {case.values[a]} or flag", f"k > 0 and {a} >= half"]
-    kinds = {name: tensor["dtype"] for name, tensor in case.inputs.items()}
-    named = {"T": case.values["T"], "U": case.values["U"], "promote_int_to_float(U)": "float32"}
-    case.dtypes = {name: named.get(kind, kind) for name, kind in kinds.items()}
-    rng.shuffle(case.rules)
+def read(case: Case) -> OpSpec:
+    """The spec of a case."""
+    source = Source("drawn.yaml", package=None)
+    spec = Manifest().adding([mapping_content(case.spec(), source)]).lookup(NAME)
+    assert spec is not None
+    return spec
 
 
 class Instance:
     """An op of a drawn signature."""
 
-    def __init__(self, case: Case) -> None:
-        source = Source("drawn.yaml", package=None)
-        spec = Manifest().adding([mapping_content(case.spec(), source)]).lookup("DrawnFwdOp")
-        assert spec is not None
-        self.decided = plan_of(spec)
-        self.checks = _SignaturePlan(self.decided)
+    def __init__(self, decided: Plan, arguments: dict[str, Any]) -> None:
+        self.decided = decided
+        self.checks = _SignaturePlan(decided)
         self._placed_tensors: dict[str, Any] = {}
         self._known_calls: dict[Any, Any] = {}
-        self.__dict__.update(case.given)
-        self.flag, self.k = case.values["flag"], case.values["k"]
+        self.__dict__.update(arguments)
         self._construction_indices = self.checks.check_construction(self)
 
     def check(self, tensors: dict[str, Any]) -> Any:
@@ -248,26 +72,93 @@ class Instance:
 
 
 def made(case: Case) -> dict[str, Any]:
-    """The tensors of a case."""
-    return {
-        name: None if shape is None else torch.empty(shape, dtype=getattr(torch, case.dtypes[name]))
-        for name, shape in case.shapes.items()
+    """The tensors of a call."""
+    tensors: dict[str, Any] = {
+        name: None if case.shapes[name] is None else case.empty(name) for name in case.inputs
     }
+    return {**tensors, "out": case.empty("y")} if case.passes_out else tensors
 
 
-def assert_solution(case: Case, op: Instance) -> None:
+def point(case: Case, discriminants: tuple[Discriminant, ...]) -> dict[str, Value]:
+    """The branch that the solution lies on."""
+    return {d.name: _discriminant(case, d) for d in discriminants}
+
+
+def _discriminant(case: Case, of: Discriminant) -> Value:
+    if of.source != "param":
+        return case.is_there(of.name)
+    value: Any = case.values[of.name]
+    if of.values == (None, "given"):
+        return None if value is None else "given"
+    if hasattr(value, "kind"):
+        return value.kind, (("padded", value.padded),) if value.kind == "tiled" else ()
+    return value
+
+
+# The solution
+
+
+def assert_solution(case: Case, op: Instance) -> Any:
     """The values that were drawn come back, from tensors and from shapes alone."""
     record = op.check(made(case))
-    used = {name: case.values[name] for name in case.forall}
-    assert {name: record.indices[name] for name in used} == used
-    assert {name: record.shape(name) for name in case.outputs} == case.expected
-    given = {name: case.dtypes[name] for name, shape in case.shapes.items() if shape is not None}
-    assert op.checks.output_shapes(op, case.shapes, given) == case.expected
-    assert op.checks.output_shapes(op, case.shapes) == case.expected
+    names = [*case.forall, *case.params]
+    known = {name: case.values[name] for name in names if name in case.values}
+    found = {name: record.indices[name] for name in known if name in record.indices}
+    assert found == {name: known[name] for name in found}
+    used = {name for name in case.forall if name in known and name not in case.untold}
+    assert used <= set(found)
+    shapes = {name: case.shapes[name] for name in case.outputs if case.is_there(name)}
+    assert {n: record.shape(n) for n in case.outputs if record.present(n)} == shapes
+    assert {n: record.tensors[n][1] for n in shapes} == {n: case.dtype(n) for n in shapes}
+    place = point(case, op.decided.discriminants)
+    assert record.branch_key == tuple(place.values())
+    passed = {name: case.shapes[name] for name in case.inputs}
+    dtypes = {name: case.dtype(name) for name, shape in passed.items() if shape is not None}
+    assert op.checks.output_shapes(op, passed, dtypes) == shapes
+    assert op.checks.output_shapes(op, passed) == shapes
+    return record
+
+
+def assert_costs(case: Case, op: Instance, record: Any) -> None:
+    """What is written, and what the call costs."""
+    written = {name for name in case.inputs if is_written(case, name)}
+    assert set(record.written) == written
+    assert record.has_out is case.passes_out
+    moved = 0
+    for name, shape in case.shapes.items():
+        if shape is None:
+            continue
+        declared = {**case.params, **case.inputs, **case.outputs}[name]
+        if name in case.outputs:
+            times = int(declared.get("alias") not in written)
+        else:
+            times = 1 + (name in written) - bool(name in written and declared.get("write_only"))
+        moved += times * (prod(shape) * BITS[case.dtype(name)] // 8)
+    assert op.checks.eval_roofline(record) == (case.value(case.flops), moved)
+
+
+def is_written(case: Case, name: str) -> bool:
+    condition = case.inputs[name].get("mutated", False)
+    return case.is_there(name) and (condition is True or bool(condition and case.value(condition)))
+
+
+def assert_row(case: Case, spec: OpSpec) -> None:
+    """The row gives the same call, its contents included."""
+    [found] = cases_of(spec)
+    tensors = {**case.params, **case.inputs}
+    expected = {n: (s, case.dtype(n)) for n, s in case.shapes.items() if s is not None}
+    assert {n: (t.shape, t.dtype) for n, t in found.tensors.items()} == {
+        name: form for name, form in expected.items() if name in tensors
+    }
+    assert {n: (t.shape, t.dtype) for n, t in found.outputs.items()} == {
+        name: form for name, form in expected.items() if name in case.outputs
+    }
+    told = [n for n in case.forall if n in found.values and n in case.values]
+    assert {n: found.values[n] for n in told} == {n: case.values[n] for n in told}
 
 
 def assert_traced_solution(case: Case, op: Instance) -> None:
-    """They come back from symbolic sizes too."""
+    """The solution comes back from symbolic sizes too."""
     mode = FakeTensorMode(shape_env=ShapeEnv())
 
     def fake(tensor: torch.Tensor) -> torch.Tensor:
@@ -275,20 +166,27 @@ def assert_traced_solution(case: Case, op: Instance) -> None:
         return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic))
 
     record = op.check({name: t if t is None else fake(t) for name, t in made(case).items()})
-    found = {name: tuple(map(int, record.shape(name))) for name in case.outputs}
-    assert found == case.expected
+    for name in case.outputs:
+        expected = case.shapes[name]
+        assert record.present(name) is (expected is not None)
+        assert expected is None or tuple(map(int, record.shape(name))) == expected
 
 
-Change = tuple[str, dict[str, Any], type[SignatureError]]
-"""The declaration that an error must name, the tensors that cause it, and its class."""
+# Changes that a call must notice
 
 
-def changed(case: Case, name: str, shape: tuple[int, ...] | None, dtype: str | None = None) -> Any:
-    """The tensors of a case with another shape, dtype or presence of one."""
-    tensors = made(case)
-    chosen = getattr(torch, dtype or case.dtypes[name])
-    tensors[name] = None if shape is None else torch.empty(shape, dtype=chosen)
-    return tensors
+class Change(NamedTuple):
+    """The declaration that an error must name, the tensors that cause it, and its class."""
+
+    declaration: str
+    tensors: dict[str, Any]
+    error: type[SignatureError] = SignatureError
+
+
+def changed(case: Case, name: str, shape: tuple[int, ...], dtype: str | None = None) -> Any:
+    """The tensors of a case with another shape or dtype of one."""
+    chosen = getattr(torch, dtype or case.dtype(name))
+    return {**made(case), name: torch.empty(shape, dtype=chosen)}
 
 
 def longer(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -297,87 +195,230 @@ def longer(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 def changes(case: Case, op: Instance) -> list[Change]:
     """One change for every check that one change breaks."""
+    return [*form_changes(case, op), *presence_changes(case), *place_changes(case)]
+
+
+def form_changes(case: Case, op: Instance) -> list[Change]:
+    """Another extent, rank or dtype, for each step that judges one."""
     found: list[Change] = []
-    point = {"flag": case.values["flag"], "o": case.shapes.get("o") is not None}
+    place = point(case, op.decided.discriminants)
     for step in op.decided.call:
         tensor = getattr(step, "tensor", None)
-        if tensor is None or tensor.role != "input" or not step.guard.holds(point):
+        if tensor is None or tensor.role != "input" or not step.guard.holds(place):
             continue
         shape = case.shapes[tensor.name]
         if shape is None:
             continue
         path = f"inputs.{tensor.name}"
-        inexact = isinstance(step, SolveAxis) and step.scale > 1
-        if isinstance(step, CheckAxis) or inexact:
+        new: tuple[int, ...] | None = None
+        if isinstance(step, CheckAxis) or (isinstance(step, SolveAxis) and step.scale > 1):
             new = longer(shape, axis_of(case, step.position, len(shape)))
-            found.append((f"{path}.shape", changed(case, tensor.name, new), SignatureError))
-        elif isinstance(step, CheckSplice) and case.values[step.value.id]:
+        elif isinstance(step, CheckSplice) and case.value(to_text(step.value)):
             new = longer(shape, run_start(case, step, len(shape)))
-            found.append((f"{path}.shape", changed(case, tensor.name, new), SignatureError))
         elif isinstance(step, CheckRank) and not step.open:
-            found.append((f"{path}.shape", changed(case, tensor.name, (*shape, 1)), SignatureError))
+            new = (*shape, 1)
         elif isinstance(step, SolveDtype | CheckDtype):
-            wrong = changed(case, tensor.name, shape, "complex64")
-            found.append((f"{path}.dtype", wrong, SignatureError))
-    return found + presence_changes(case)
-
-
-def axis_of(case: Case, position: Any, rank: int) -> int:
-    count = position.fixed + sum(len(case.values[splice.id]) for splice in position.splices)
-    return count if position.side == "left" else rank - 1 - count
-
-
-def run_start(case: Case, step: CheckSplice, rank: int) -> int:
-    length = len(case.values[step.value.id])
-    at = axis_of(case, step.position, rank)
-    return at if step.position.side == "left" else at + 1 - length
-
-
-def presence_changes(case: Case) -> list[Change]:
-    """Required inputs left out, a conditional one against its condition, and no tensors at all."""
-    found: list[Change] = []
-    for name in case.inputs:
-        if name[0] in "xtu":
-            found.append((f"inputs.{name}", changed(case, name, None), SignatureTypeError))
-            wrong = made(case) | {name: [1.0]}
-            found.append((f"inputs.{name}", wrong, SignatureTypeError))
-    if "w" in case.inputs:
-        shape = None if case.values["flag"] else (1,)
-        found.append(('inputs.w.optional "flag"', changed(case, "w", shape), SignatureError))
+            found.append(Change(f"{path}.dtype", changed(case, tensor.name, shape, "complex64")))
+        if new is not None:
+            found.append(Change(f"{path}.shape", changed(case, tensor.name, new)))
     return found
 
 
-def assert_rejected(case: Case, op: Instance) -> None:
+def axis_of(case: Case, position: Any, rank: int) -> int:
+    run = sum(len(case.value(to_text(splice))) for splice in position.splices)
+    return position.fixed + run if position.side == "left" else rank - 1 - position.fixed - run
+
+
+def run_start(case: Case, step: CheckSplice, rank: int) -> int:
+    at = axis_of(case, step.position, rank)
+    is_left = step.position.side == "left"
+    return at if is_left else at + 1 - len(case.value(to_text(step.value)))
+
+
+def presence_changes(case: Case) -> list[Change]:
+    """Required inputs left out, no tensors at all, and presence against a condition."""
+    found: list[Change] = []
+    for name, tensor in case.inputs.items():
+        optional = tensor.get("optional", False)
+        if optional is False:
+            missing = made(case) | {name: None}
+            found.append(Change(f"inputs.{name}", missing, SignatureTypeError))
+        if case.is_there(name):
+            wrong = made(case) | {name: [1.0]}
+            found.append(Change(f"inputs.{name}", wrong, SignatureTypeError))
+        if isinstance(optional, str):
+            other = None if case.is_there(name) else torch.empty(1)
+            found.append(Change(f"inputs.{name}.optional", made(case) | {name: other}))
+    if case.passes_out:
+        shape = case.shapes["y"]
+        assert shape is not None
+        other = case.empty("y", longer(shape, 0))
+        found.append(Change("outputs.y.buffer", made(case) | {"out": other}))
+    return found
+
+
+def place_changes(case: Case) -> list[Change]:
+    """Tensors with gaps, that overlap themselves, or on another device, where none may be."""
+    found: list[Change] = []
+    for name, tensor in case.inputs.items():
+        shape = case.shapes[name]
+        if shape is None:
+            continue
+        whole = case.empty(name)
+        if tensor.get("contiguous") and prod(shape) > 1:
+            gaps = torch.empty((*shape, 2), dtype=whole.dtype)[..., 0]
+            found.append(Change(f"inputs.{name}.contiguous", made(case) | {name: gaps}))
+        if is_written(case, name) and prod(shape) > 1 and not tensor.get("contiguous"):
+            one = torch.empty((), dtype=whole.dtype).expand(shape)
+            found.append(Change(f"inputs.{name}.mutated", made(case) | {name: one}))
+        if tensor.get("device"):
+            elsewhere = made(case) | {name: whole.to("meta")}
+            found.append(Change(f"inputs.{name}.device", elsewhere))
+    return found
+
+
+def assert_calls_rejected(case: Case, op: Instance) -> None:
     """Each change is rejected by an error that names the declaration there."""
     for declaration, tensors, error in changes(case, op):
         with pytest.raises(SignatureError) as caught:
             op.check(tensors)
         assert type(caught.value) is error, declaration
-        assert caught.value.declaration.partition(" ")[0] == declaration.partition(" ")[0]
+        assert caught.value.declaration.partition(" ")[0] == declaration
         assert caught.value.phase == "call"
+
+
+def assert_constructions_rejected(case: Case, op: Instance) -> None:
+    """A value that a type refuses is rejected by an error that names the parameter."""
+    other = SimpleNamespace(**vars(op))
+    for name, values in case.wrong.items():
+        for value in values:
+            setattr(other, name, value)
+            with pytest.raises(SignatureError) as caught:
+                op.checks.check_construction(other)
+            assert caught.value.declaration.startswith((f"params.{name}", "adts.RowStore"))
+            assert caught.value.phase == "construction"
+        setattr(other, name, case.arguments[name])
+
+
+def assert_rule_rejected(case: Case) -> None:
+    """A refinement that does not hold is named by the error, at the earliest time."""
+    place = case.rng.randrange(len(case.rules))
+    case.rules[place] = f"not ({case.rules[place]})"
+    try:
+        decided = plan_of(read(case))
+    except ManifestError as error:
+        assert "[V29]" in str(error)  # the refinement holds on every branch, so none is left
+        return
+    phase = "construction"
+    with pytest.raises(SignatureError) as caught:
+        op = Instance(decided, case.arguments)
+        phase = "call"
+        op.check(made(case))
+    assert caught.value.declaration.startswith(f"shape_rules[{place}]")
+    assert caught.value.phase == phase
+
+
+def assert_combinations_rejected(case: Case, op: Instance) -> None:
+    """Dtypes that are each admitted, but not together."""
+    kept, rows = case.values["T"], {(row["T"], row["U"]) for row in case.combos}
+    held = {case.params[name].get("dtype") for name in case.params}
+    for other in FLOATS if case.combos and "T" not in held else ():
+        if (other, case.values["U"]) not in rows:
+            case.values["T"] = other
+            with pytest.raises(SignatureError) as caught:
+                op.check(made(case))
+            assert caught.value.declaration.startswith("dtype_combos")
+    case.values["T"] = kept
+
+
+def assert_results_judged(case: Case, op: Instance, record: Any) -> None:
+    """A result as promised passes, and one that differs is rejected where it does."""
+    tensors = made(case)
+    good: dict[str, Any] = {name: result_for(case, name, tensors) for name in case.outputs}
+
+    def judge(**other: Any) -> None:
+        values = [*(good | other).values()]
+        op.checks.check_result(op, record, values[0] if len(values) == 1 else values, tensors)
+
+    judge()
+    for name, value in good.items():
+        path = f"outputs.{name}"
+        if value is None:
+            wrong = [(path, torch.empty(1))]
+        elif any(value is tensor for tensor in tensors.values()):
+            wrong = [(path, value.clone()), (path, None)]
+        else:
+            shape, kind = tuple(value.shape), torch.complex64
+            wrong = [
+                (f"{path}.shape", value.new_empty((*shape, 1))),
+                (f"{path}.dtype", value.to(kind)),
+                (path, None),
+            ]
+        for declaration, other in wrong:
+            with pytest.raises(SignatureError) as caught:
+                judge(**{name: other})
+            assert caught.value.declaration.startswith(declaration)
+
+
+def result_for(case: Case, name: str, tensors: dict[str, Any]) -> Any:
+    """What an implementation returns for an output."""
+    if case.shapes[name] is None:
+        return None
+    alias = case.outputs[name].get("alias")
+    if alias is not None and is_written(case, alias):
+        return tensors[alias]
+    return tensors["out"] if name == "y" and case.passes_out else case.empty(name)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_signatures(chunk: int) -> None:
-    for seed in range(chunk, CASES, CHUNKS):
+    for seed in range(FIRST + chunk, FIRST + CASES, CHUNKS):
         case = draw(seed)
         try:
-            op = Instance(case)
-            assert_solution(case, op)
-            assert_rejected(case, op)
-            if seed % 10 == 0:
-                assert_traced_solution(case, op)
+            judge(case, seed)
         except Exception as error:
-            raise AssertionError(f"case {seed}: {case.spec()} with {case.values}") from error
+            values = {name: case.values[name] for name in (*case.params, *case.forall)
+                      if name in case.values}  # fmt: skip
+            raise AssertionError(f"case {seed}: {case.spec()} with {values}") from error
+
+
+def judge(case: Case, seed: int) -> None:
+    """Everything about a case; what takes longest, of some only."""
+    spec = read(case)
+    op = Instance(plan_of(spec), case.arguments)
+    record = assert_solution(case, op)
+    assert_costs(case, op, record)
+    assert_results_judged(case, op, record)
+    assert_row(case, spec)
+    assert_calls_rejected(case, op)
+    assert_combinations_rejected(case, op)
+    assert_constructions_rejected(case, op)
+    if seed % 3 == 0:
+        assert_rule_rejected(case)
+    elif seed % 10 == 1:
+        assert_traced_solution(case, op)
 
 
 def test_the_cases_are_varied() -> None:
-    """What is drawn covers families, runs, optional inputs, tensors given at construction."""
-    cases = [draw(seed) for seed in range(200)]
-    shapes = [t["shape"] for case in cases for t in case.inputs.values()]
-    assert any("Mat[" in shape for shape in shapes)
-    assert any("*R" in shape for shape in shapes)
-    assert any("ceil_div" in shape for shape in shapes)
-    assert any("held" in case.params for case in cases)
-    assert {case.shapes.get("o") is None for case in cases} == {True, False}
-    assert {case.shapes.get("w", 0) is None for case in cases} == {True, False}
+    """What is drawn covers every kind of declaration, each way round."""
+    cases = [draw(seed) for seed in range(600)]
+    texts = [str(case.spec()) for case in cases]
+    for name, kind in KINDS.items():
+        drawn = [case.values[name] for case in cases if name in case.params]
+        assert {value is None for value in drawn} == {False, "None" in kind.type} | {False}
+        assert not kind.type.startswith("bool") or False in drawn
+    for family in FAMILIES:
+        assert any(f"Of{family.capitalize()}" in case.types for case in cases), family
+    for name in ("held", "spare", "o", "w", "m"):
+        there = {case.shapes[name] is not None for case in cases if name in case.shapes}
+        assert there == ({True} if name == "held" else {True, False}), name
+    for word in ("Outer", "F", "meta", "values", "requires", "dtype_combos", "alias", "mutated",
+                 "write_only", "contiguous", "device", "buffer", "nullable"):  # fmt: skip
+        assert any(f"'{word}'" in text for text in texts), word
+    for call in ("broadcast", "reduced", "valid_axes", "unique_axes", "per_axis", "ceil_div",
+                 "pool.out", "category", "representable", "promote_int_to_float",
+                 "coalesce_dtype", "prod", "sum", "max", "min", "all", "len"):  # fmt: skip
+        assert any(f"{call}(" in text for text in texts), call
+    assert {case.passes_out for case in cases if "buffer" in case.outputs["y"]} == {True, False}
+    writing = [is_written(case, "acc") for case in cases if "acc" in case.inputs]
+    assert set(writing) == {True, False}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
+from console import run_session
 from pages import ROOT, all_fences, fences
 
 from tileops import errors
@@ -34,27 +37,32 @@ def test_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document)
 @pytest.mark.usefixtures("own_world")
 def test_examples_run(path: Path) -> None:
-    """Blocks of one document share their names; `fragment` is parsed only.
+    """Blocks of one document share their names and a folder.
 
-    A block marked `file NAME` is a file that lies where the later ones run.
+    A block marked `file NAME` is a file that lies where the later ones run, `fragment` is parsed
+    only, `raises ERROR` raises, and what is marked `tilelang` needs it.
     """
     names: dict[str, Any] = {"__name__": "example"}
     for (language, *words), body in filter(itemgetter(0), all_fences(path)):
         if words[:1] == ["file"]:
-            file = Path(words[1])
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(body, encoding="utf-8")
-            continue
-        if language != "python":
-            continue
-        code = compile(ast.parse(body), str(path), "exec")
-        if words[:1] == ["fragment"]:
-            continue
-        if words[:1] == ["raises"]:
-            with pytest.raises(getattr(errors, words[1])):
-                exec(code, names)
-        else:
+            write(Path(words[1]), body)
+        elif language == "console" and (words != ["tilelang"] or find_spec("tilelang")):
+            run_session(body)
+        elif language == "python":
+            run_block(compile(ast.parse(body), str(path), "exec"), words, names)
+
+
+def write(file: Path, body: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{body}\n", encoding="utf-8")
+
+
+def run_block(code: CodeType, words: list[str], names: dict[str, Any]) -> None:
+    if words[:1] == ["raises"]:
+        with pytest.raises(getattr(errors, words[1])):
             exec(code, names)
+    elif words[:1] != ["fragment"]:
+        exec(code, names)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=document)

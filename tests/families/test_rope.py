@@ -192,6 +192,25 @@ def test_other_factors_give_another_table(draw, close):
     close(op(x), reference.long_rope(x, rescale_factors=op.rescale_factors))
 
 
+def test_factors_changed_in_place_give_another_table(draw, close):
+    x = draw(7, 4)
+    op = LongRoPEFwdOp(rescale_factors=torch.ones(2))
+    for factor in (2.0, 3.0):
+        op(x)
+        op.rescale_factors.mul_(factor)
+        close(op(x), reference.long_rope(x, rescale_factors=op.rescale_factors))
+    assert op.table(7, 4, x.device) is op.table(7, 4, x.device)
+
+
+def test_factors_that_count_no_changes(draw, close):
+    x = draw(7, 4)
+    with torch.inference_mode():
+        factors = torch.tensor([2.0, 3.0])
+    op = LongRoPEFwdOp(rescale_factors=factors)
+    for _ in range(2):
+        close(op(x), reference.long_rope(x, rescale_factors=factors))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ids", [torch.int32, torch.int64])
 @pytest.mark.parametrize("rotary_dim", [None, 6, 2, 10])

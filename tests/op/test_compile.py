@@ -4,9 +4,9 @@ import gc
 
 import pytest
 import torch
-from toys import AddKernel, add_kernel, add_op, body_op, pair, tensor
+from toys import AddKernel, add_kernel, add_op, body_op, define, pair, spec, tensor
 
-from tileops import TileOpsError, backend
+from tileops import Op, TileOpsError, backend
 
 
 @pytest.fixture(autouse=True)
@@ -465,3 +465,25 @@ def test_kernel_is_reached_through_the_graph():
     function(*pair())
     function(*pair())
     assert (kernel.built, kernel.launched) == (1, 2)
+
+
+def test_composite_that_holds_a_tensor():
+    part = add_op()
+
+    def forward(self, x):
+        return self.delegate_for("part", None)(x, self.shift)
+
+    def init(self, shift, *, target=None):
+        self.shift = shift
+        Op.__init__(self, target=target)
+        self.delegate_for("part", None)
+
+    declared = spec(
+        {"x": tensor()}, {"z": tensor()}, {"shift": tensor()},
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls = define("Shifted", declared, __init__=init, forward=forward, delegate_types={"part": part})
+    op, x = cls(torch.full((2,), 3.0)), torch.ones(2)
+    assert compiled(op)(x).tolist() == [4, 4]
+    assert op(x).tolist() == [4, 4]
+    assert compiled(op)(x).tolist() == [4, 4]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 from toys import add_kernel, add_op, body_op, pair, tensor
@@ -77,6 +79,50 @@ def test_failed_selection_changes_nothing():
         op(*pair())
     assert is_unbound(op)
     assert calls._stack.frames == []
+
+
+def test_failed_selection_leaves_sub_ops_alone(failing):
+    parent = composite(failing, lambda self, x: self.delegate_for("part", None)(x, x))
+    op, part = parent(target="nowhere"), failing()
+    op.delegate_for("part", None, part)
+    part(*pair())
+    before = binding(part)
+    with pytest.raises(RuntimeError, match="not registered"):
+        op(torch.ones(2))
+    assert binding(part) == before
+    assert part.serving_target == BUILTIN
+
+
+def test_failing_call_takes_back_what_calls_inside_it_completed_on(switch):
+    def forward(self, x, y):
+        if len(x) == 2:
+            op(x[:1], y[:1])
+            raise Trouble
+        return x + y
+
+    op = add_op({"plain": add_kernel(forward=forward)})()
+    with pytest.raises(Trouble):
+        op(*pair(2))
+    assert is_unbound(op)
+    assert op._settled is None
+    assert op.last_call.shape("x") == (1,)
+
+
+def test_failing_call_keeps_what_one_that_ran_beside_it_settled():
+    def forward(self, x, y):
+        if len(x) == 2:
+            thread = threading.Thread(target=lambda: op(x[:1], y[:1]))
+            thread.start()
+            thread.join(10)
+            raise Trouble
+        return x + y
+
+    op = add_op({"plain": add_kernel(forward=forward)})()
+    with pytest.raises(Trouble):
+        op(*pair(2))
+    assert op.serving_target == BUILTIN
+    assert op._settled == (None, op._target_kernels)
+    assert len(op.built_entries("add")) == 2
 
 
 def test_failing_call_takes_back_what_it_selected(failing, switch):

@@ -92,6 +92,26 @@ def test_configuration_is_replaced_not_edited():
     assert kernel.config == {"factor": 1}
 
 
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}])
+def test_configuration_that_is_no_key(value):
+    kernel = Scale()
+    with pytest.raises(TypeError) as caught:
+        kernel.config = {"factor": value}
+    assert str(caught.value) == (
+        f"Scale: the configuration's factor is {value!r}, which cannot be hashed and so cannot "
+        "tell programs apart"
+    )
+    assert kernel.config == {"factor": 1}
+
+
+def test_default_configuration_that_is_no_key():
+    class Listed(Scale):
+        default_config = {"factor": [1]}
+
+    with pytest.raises(TypeError, match=r"Listed: the configuration's factor is \[1\], which"):
+        Listed()(torch.ones(1))
+
+
 def test_program_is_made_once_from_several_threads():
     entered = threading.Barrier(8)
 

@@ -121,6 +121,32 @@ def test_candidate_that_does_not_run_is_skipped(timed):
     assert kernel.config == {"cost": 4}
 
 
+def test_candidate_that_is_no_key_is_skipped(timed):
+    class Listed(Tunable):
+        autotune_configs = ({"cost": [1]}, {"cost": 4})
+
+    kernel = Listed()
+    kernel(torch.zeros(3))
+    kernel.request_tune()
+    assert kernel.config == {"cost": 4}
+
+
+def test_other_threads_launch_while_a_kernel_is_tuned(timed, monkeypatch):
+    kernel, found = Tunable(), []
+    kernel(torch.zeros(3))
+
+    def time_launch(launch, device):
+        thread = threading.Thread(target=lambda: found.append(kernel(torch.zeros(1)).item()))
+        thread.start()
+        thread.join(10)
+        kernel.request_tune()
+        return 1.0
+
+    monkeypatch.setattr(tuning, "time_launch", time_launch)
+    kernel.request_tune()
+    assert found == [1] * 3
+
+
 def test_no_candidate_runs(timed):
     class Never(Tunable):
         autotune_configs = ({"cost": -1}, {"cost": -2})

@@ -502,6 +502,10 @@ def test_without_any_device_nothing_is_detected_and_nothing_stays_selected():
     assert asked == []
     assert op.serving_target is None
     assert op.last_call.device is None
+    serve(type(op), "west", lambda: torch.zeros(3))
+    backend.set_default_target("west")
+    assert op().tolist() == [0, 0, 0]
+    assert op.serving_target == "west"
 
 
 def test_without_any_device_an_explicit_target_serves():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -104,27 +105,151 @@ def test_one_new_shape_on_many_threads_is_built_once_by_a_target():
     assert len(built) == 2
 
 
-def test_after_a_failed_first_call_one_of_the_waiting_selects():
-    asked, fail = [], [True]
+class Meeting:
+    """A kernel's body in which calls wait for each other; one fails where its `x` starts with 1."""
+
+    def __init__(self, count):
+        self.there, self.go = threading.Barrier(count + 1), threading.Event()
+
+    def join(self, x, y):
+        if not self.go.is_set():
+            self.there.wait(LIMIT)
+            assert self.go.wait(LIMIT)
+        if x[0] == 1:
+            raise OSError
+        return x + y
+
+    def run(self, op, firsts):
+        """Call with each of `firsts` at once; what the calls gave, None where they failed."""
+        ends = []
+
+        def task(first):
+            try:
+                ends.append(op(torch.tensor([first]), torch.ones(1)).item())
+            except OSError:
+                ends.append(None)
+
+        threads = [threading.Thread(target=task, args=(first,)) for first in firsts]
+        for thread in threads:
+            thread.start()
+        self.there.wait(LIMIT)
+        self.go.set()
+        for thread in threads:
+            thread.join(LIMIT)
+        return ends
+
+
+def counted_detection():
+    """The devices that a detector, which claims none of them, is asked for."""
+    asked = []
 
     def detect(device):
         asked.append(device)
         return False
 
+    backend.register_detector(target="east", detect=detect)
+    return asked
+
+
+def meeting_op(count):
+    meeting = Meeting(count)
+
     def forward(self, x, y):
-        slow()
+        return meeting.join(x, y)
+
+    kernel = add_kernel(forward=forward)
+    return add_op({"plain": kernel})(), kernel, meeting
+
+
+@pytest.mark.parametrize("firsts", [(1.0, 2.0, 3.0), (2.0, 3.0, 1.0), (2.0, 1.0, 1.0)])
+def test_selection_stays_where_one_of_the_first_calls_completes(firsts):
+    asked = counted_detection()
+    op, kernel, meeting = meeting_op(3)
+    ends = meeting.run(op, firsts)
+    assert sorted(end for end in ends if end) == sorted(n + 1 for n in firsts if n != 1)
+    assert op.serving_target == "builtin"
+    assert op._settled == (None, op._target_kernels)
+    assert op._unsettled_calls == {}
+    assert (len(asked), kernel.built) == (1, 1)
+    assert len(op.built_entries("add")) == 1
+
+
+def test_selection_is_taken_back_where_all_first_calls_fail():
+    asked = counted_detection()
+    op, kernel, meeting = meeting_op(3)
+    assert meeting.run(op, (1.0, 1.0, 1.0)) == [None] * 3
+    assert op.serving_target is None
+    assert not op.built_entries("add")
+    assert op._unsettled_calls == {}
+    assert op(torch.zeros(1), torch.ones(1)).item() == 1
+    assert (len(asked), kernel.built) == (2, 2)
+
+
+def test_selection_stays_while_another_of_the_first_calls_runs():
+    entered, go, ends = threading.Event(), threading.Event(), []
+
+    def forward(self, x, y):
+        if x[0] == 1:
+            late.start()
+            assert entered.wait(LIMIT)
+            raise OSError
+        entered.set()
+        assert go.wait(LIMIT)
+        return x + y
+
+    asked = counted_detection()
+    op = add_op({"plain": add_kernel(forward=forward)})()
+    late = threading.Thread(target=lambda: ends.append(op(torch.zeros(1), torch.ones(1)).item()))
+    with pytest.raises(OSError):
+        op(torch.ones(1), torch.ones(1))
+    assert op.serving_target == "builtin"
+    assert op._settled is None
+    go.set()
+    late.join(LIMIT)
+    assert ends == [1]
+    assert op._settled is not None
+    assert len(asked) == 1
+
+
+def test_call_that_starts_after_all_failed_selects():
+    fail = [True]
+
+    def forward(self, x, y):
         if fail and fail.pop():
             raise OSError
         return x + y
 
-    backend.register_detector(target="east", detect=detect)
+    asked = counted_detection()
     op = add_op({"plain": add_kernel(forward=forward)})()
-    x, y = pair()
-    results = at_once(lambda n: op(x, y))
-    failed = [result for result in results if isinstance(result, Exception)]
-    assert len(failed) == 1
-    assert len(asked) == 2
+    results = at_once(lambda n: op(*pair()))
+    assert sum(isinstance(result, OSError) for result in results) == 1
+    assert len(asked) in (1, 2)
     assert op.serving_target == "builtin"
+    assert op._settled is not None
+
+
+def elsewhere(task, *args):
+    """What `task` gives in another thread, which must end."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(task(*args)), daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    assert found, "the other thread hangs"
+    return found[0]
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_first_call_may_wait_for_another_thread_s_call_of_the_op(served):
+    def compute(x, y):
+        return x + y if len(x) == 2 else x + elsewhere(op, x[1:], y[1:])[0]
+
+    cls = add_op({"plain": add_kernel(forward=lambda self, x, y: compute(x, y))})
+    if served:
+        build = {"build_kernel": lambda *specs, **parameters: compute}
+        backend.register_kernel_builder(op=cls.__name__, target="east", **build)
+    op = cls(target="east" if served else None)
+    assert op(torch.ones(3), torch.ones(3)).tolist() == [3, 3, 3]
+    assert op.serving_target == ("east" if served else "builtin")
 
 
 def test_different_call_specs_are_built_once_each():
@@ -304,7 +429,7 @@ def converting(request):
         Op.__init__(self, target=target)
 
     def forward(self, x):
-        slow()
+        self.during(x)
         return x * self.scale
 
     dtypes = ("float16", "float64")
@@ -320,10 +445,100 @@ def converting(request):
             {"S": [2], "C": 3, "dtype_cases": [{"T": name} for name in dtypes], "label": "row"}
         ],
     )
-    cls = define("Converting", declared, __init__=init, forward=forward)
+    cls = define("Converting", declared, __init__=init, forward=forward, during=lambda *_: slow())
     if request.param == "direct":
         cls.compile_op_names = ()
     return cls
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_call_has_its_own_held_tensor_whatever_others_convert(converting, warm):
+    precise = torch.tensor([1.0 + 2.0**-30, 3.0], dtype=torch.float64)
+    op, seen = converting(precise), []
+    half, double = torch.ones(1, 2).half(), torch.ones(1, 2).double()
+    if warm:
+        op(double)
+        op(half)
+        op(half)
+
+    def during(self, x):
+        if x.dtype is torch.float16:
+            assert torch.equal(elsewhere(op, double), precise[None])
+            seen.append((self.scale.dtype, elsewhere(lambda: op.scale).dtype))
+
+    converting.during = during
+    assert op(half).tolist() == [[1, 3]]
+    assert seen == [(torch.float16, torch.float64)]
+    assert op.scale.dtype is torch.float64
+
+
+def test_held_tensors_of_calls_within_calls(converting):
+    outer, inner = converting(torch.ones(2).double()), converting(torch.ones(2).double())
+    seen = []
+
+    def during(self, x):
+        if self is outer:
+            inner(x.double())
+        else:
+            seen.append((outer.scale.dtype, inner.scale.dtype))
+
+    converting.during = during
+    with pytest.raises(RuntimeError, match="does not hold it"):
+        outer(torch.ones(1, 2).half())
+    assert seen == [(torch.float16, torch.float64)]
+
+
+def test_tensor_that_is_bound_before_the_check_counts(converting, monkeypatch):
+    op, known = converting(torch.ones(2).double()), converting._checked
+
+    def checked(self, tensors, held):
+        elsewhere(lambda: setattr(op, "scale", torch.full((2,), 5.0).double()) is None)
+        return known(self, tensors, held)
+
+    monkeypatch.setattr(converting, "_checked", checked)
+    assert op(torch.ones(1, 2).half()).tolist() == [[5, 5]]
+    assert op.scale.tolist() == [5, 5]
+
+
+def test_checks_that_convert_a_held_tensor_take_turns(converting, monkeypatch):
+    op, plan = converting(torch.ones(2).double()), converting._signature
+    known, now, most = plan.check, [], []
+
+    def check(*args):
+        now.append(None)
+        slow()
+        most.append(len(now))
+        now.pop()
+        return known(*args)
+
+    monkeypatch.setattr(plan, "check", check)
+    results = at_once(lambda n: op(torch.ones(n + 1, 2).double()).sum().item())
+    assert results == [2 * (n + 1) for n in range(THREADS)]
+    assert set(most) == {1}
+
+
+def test_body_that_binds_a_held_tensor_reads_what_it_bound(converting):
+    op = converting(torch.ones(2).double())
+
+    def during(self, x):
+        self.scale = torch.full((2,), 5.0).double()
+
+    converting.during = during
+    assert op(torch.ones(1, 2).double()).tolist() == [[5, 5]]
+    assert op.scale.tolist() == [5, 5]
+
+
+def test_held_tensor_of_a_class_with_a_slot_or_a_default(converting):
+    class Slotted(converting):
+        __slots__ = ("scale",)
+
+    class Default(converting):
+        scale = 7
+
+    for cls in (Slotted, Default):
+        op = cls(torch.full((2,), 3.0).double())
+        assert op(torch.ones(1, 2).half()).tolist() == [[3, 3]]
+        assert copy.deepcopy(op)(torch.ones(1, 2).half()).tolist() == [[3, 3]]
 
 
 def test_calls_that_convert_a_held_tensor_never_meet(converting):

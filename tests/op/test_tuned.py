@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import warnings
 
 import pytest
@@ -36,6 +37,21 @@ def test_request_before_the_first_call():
     x, y = pair()
     assert torch.equal(op(x, y), x + y)
     assert op.kernel_config() == {"tile": 1}
+
+
+def test_tuning_holds_no_lock_of_the_op(monkeypatch):
+    op, found = add_op({"plain": tunable()})(), []
+    op(*pair(3))
+
+    def time_launch(launch, device):
+        thread = threading.Thread(target=lambda: found.append(len(op(*pair(5)))))
+        thread.start()
+        thread.join(10)
+        return 1.0
+
+    monkeypatch.setattr(tuning, "time_launch", time_launch)
+    op.request_tune()
+    assert found[0] == 5
 
 
 def test_request_is_idempotent():

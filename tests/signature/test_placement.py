@@ -217,6 +217,38 @@ def test_a_tensor_of_another_dtype_may_be_bound(op_for):
     assert op.w.sum() == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_a_tensor_of_another_sort_of_numbers_is_refused(op_for, dtype):
+    op = op_for(REBOUND, w=torch.ones(2, 3), c=None, d=None)
+    op.w = torch.zeros(2, 3, dtype=dtype)
+    name = str(dtype).removeprefix("torch.")
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.ones(4))
+    assert caught.value.declaration == "params.w"
+    assert caught.value.fault == f"bound anew, expected float32, got {name}"
+
+
+WHOLE = """
+WholeFwdOp:
+  signature:
+    forall: {N: Dim, I: "DType[int32 | int64]"}
+    params: {ids: {dtype: I, shape: "[2]"}}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[N]"}}
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_integers_are_bound_in_place_of_integers(op_for, dtype):
+    op = op_for(WHOLE, ids=torch.ones(2, dtype=torch.int32))
+    op.ids = torch.ones(2, dtype=torch.int64)
+    op.check(x=torch.ones(4))
+    assert op.ids.dtype is torch.int32
+    op.ids = torch.ones(2, dtype=dtype)
+    with pytest.raises(SignatureError, match=r"params.ids: bound anew, expected int32, got"):
+        op.check(x=torch.ones(4))
+
+
 def test_an_attribute_that_was_deleted(op_for):
     op = op_for(REBOUND, w=torch.ones(2, 3), c=None, d=None)
     del op.w

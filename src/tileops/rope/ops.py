@@ -53,6 +53,7 @@ class Table(NamedTuple):
     cos: Tensor
     sin: Tensor
     factors: Tensor | None
+    version: int
 
 
 class _RotaryOp(Op):
@@ -97,12 +98,19 @@ class _RotaryOp(Op):
     def table(self, length: int, width: int, device: torch.device) -> Table:
         """The table of positions below `length`, or of more."""
         known = self.tables.get((width, device))
-        if known is None or len(known.cos) < length or known.factors is not self.rescale_factors:
+        factors = self.rescale_factors
+        version = 0 if factors is None or factors.is_inference() else factors._version
+        if (
+            known is None
+            or len(known.cos) < length
+            or known.factors is not factors
+            or known.version != version
+        ):
             count = _rounded_up(length)
             cos, sin = made_to_last(
                 device, lambda: self.rows(torch.arange(count, device=device), width)
             )
-            known = self.tables[width, device] = Table(cos, sin, self.rescale_factors)
+            known = self.tables[width, device] = Table(cos, sin, factors, version)
         return known
 
     def rows(self, positions: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -136,7 +144,7 @@ class _SequenceRotaryOp(_RotaryOp):
         heads = x if self.input_layout == "2d" else x[None, :, None]
         length, width = heads.shape[1], heads.shape[3]
         call = self.call(heads, width, None)
-        cos, sin, _ = self.table(length, width, x.device)
+        cos, sin, *_ = self.table(length, width, x.device)
         return self.kernel_for("rotary", call)(heads, cos, sin, None).view(x.shape)
 
 
@@ -291,7 +299,8 @@ class LongRoPEFwdOp(_SequenceRotaryOp):
 
     With `r = max / original`, cosines and sines are scaled by `sqrt(1 + ln r / ln original)` for
     `r > 1`, so that position 0 is not the identity. An infinite factor stops its pair, a NaN
-    yields NaN. The factors are read when a table is made; another tensor gives another table.
+    yields NaN. The factors are read when a table is made; another tensor gives another table, and
+    so does a change in place, which inference tensors do not show.
 
     Source: Ding et al., "LongRoPE", 2024.
     """
@@ -373,7 +382,7 @@ class RoPENeoxPositionIdsFwdOp(_RotaryOp):
         width = head_dim if self.rotary_dim is None else self.rotary_dim
         tabled = self.max_position <= self.LONGEST_TABLE
         if tabled:
-            cos, sin, _ = self.table(self.max_position, width, x.device)
+            cos, sin, *_ = self.table(self.max_position, width, x.device)
         else:
             cos, sin = self.rows(position_ids, width)
         positions = position_ids.contiguous() if tabled else None

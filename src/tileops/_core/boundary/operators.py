@@ -36,7 +36,7 @@ class _Registered(NamedTuple):
     library: torch.library.Library
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _registered: dict[str, _Registered] = {}
 
 

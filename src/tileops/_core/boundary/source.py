@@ -105,7 +105,7 @@ class _EntryPrinter:
     def print_kind(self) -> None:
         """Print `_kind`, for a class whose calls enter without an operator."""
         doc = "What decides the outcome of the check beside the instance; None if more does."
-        with self.writer.function("_kind", ["_op", "_inputs", "_arguments"], "tuple", doc):
+        with self.writer.function("_kind", ["_op", "_inputs", "_arguments", "_held"], "tuple", doc):
             items = kind_items(self.spec, has_out=False)
             if not items:
                 self.writer.line("return None")
@@ -288,12 +288,10 @@ class _EntryPrinter:
         doc = "Run the call on the instance of this key."
         with self.writer.function(f"_body_{number}", arguments, "object", doc):
             self.writer.line("_op = _instances.get(_key, _gone)() or _find_instance(_key)")
-            if not moves_tensors(self.spec):
-                self._print_run(number, branch)
-                return
-            self.writer.comment("The check may convert what the instance holds: one at a time.")
-            with self.writer.block("with _op._bind_lock"):
-                self._print_run(number, branch)
+            if moves_tensors(self.spec):
+                self.writer.comment("Read once: calls of other threads may bind others.")
+                self.writer.line("_held = _op._held_now()")
+            self._print_run(number, branch)
 
     def _print_run(self, number: int, branch: EffectBranch) -> None:
         """Print the kind of the call, the run, and what of its result the schema returns."""
@@ -308,6 +306,7 @@ class _EntryPrinter:
             _display(others) if others else "_nothing",
             "_kind" if kind else "None",
             f"_fits_{number}",
+            *(["_held"] if moves_tensors(self.spec) else []),
         ]
         run = f"_op._run_call({', '.join(passed)})"
         touched = [*branch.writes, *(["out"] if branch.has_out else [])]

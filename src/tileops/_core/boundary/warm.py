@@ -27,6 +27,13 @@ def moves_tensors(spec: OpSpec) -> bool:
     return any(isinstance(param, TensorInput) and not param.on_cpu for param in params)
 
 
+def _held(spec: OpSpec, name: str) -> str:
+    """A construction-time tensor of a call; one that calls may move was read before."""
+    param = spec.signature.params[name]
+    moves = isinstance(param, TensorInput) and not param.on_cpu
+    return f"_held[{name!r}]" if moves else f"_op.{name}"
+
+
 def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
     """The caller's tensor that the output is on this branch, or None."""
     if output.name not in branch.emits:
@@ -47,7 +54,7 @@ def kind_items(spec: OpSpec, has_out: bool) -> list[str]:
     if not any(tensor.optional is False and not tensor.on_cpu for tensor in inputs):
         return []
     items = [item for tensor in inputs for item in _seen(tensor, identifier(tensor.name))]
-    held = [f"_op.{name}" for name in held_names(spec)]
+    held = [_held(spec, name) for name in held_names(spec)]
     for param, name in zip(held_names(spec), held, strict=True):
         # By identity too: a tensor that was bound anew is to be placed anew. What kernels cannot
         # take is left to the check, which refuses it.

@@ -111,9 +111,10 @@ class Kernel(ABC):
 
     @config.setter
     def config(self, value: Config) -> None:
+        key = tuning.config_key(type(self).__name__, value)
         with self._lock:
             self._config = MappingProxyType(dict(value))
-            self._program = self._programs.get(tuning.config_key(value))
+            self._program = self._programs.get(key)
 
     def make_program(self, config: Config) -> Any:
         """Compile the program for `config`."""
@@ -126,7 +127,7 @@ class Kernel(ABC):
             return found
         with self._lock:
             if self._program is None:
-                key = tuning.config_key(self.config)
+                key = tuning.config_key(type(self).__name__, self.config)
                 if key not in self._programs:
                     self._programs[key] = self.make_program(self.config)
                 self._program = self._programs[key]
@@ -171,9 +172,9 @@ class Kernel(ABC):
             if self.autotune_configs is None:
                 return
             self._tuning_pending = True
-            if self._last_launch is not None:
-                with as_current(self._built_on):
-                    self._tune()
+        if self._last_launch is not None:
+            with as_current(self._built_on):
+                self._tune()
 
     def tuning_inputs(self) -> tuple[Any, ...]:
         """Arguments of `forward` for timing: random floats of the shapes last seen.
@@ -186,18 +187,19 @@ class Kernel(ABC):
         return tuning.renewed(type(self).__name__, self._last_launch)
 
     def _tune(self) -> None:
+        """Tune where that is pending; other threads go on launching meanwhile."""
         with self._lock:
             if not self._tuning_pending:
                 return
             self._tuning_pending = self._watching = False
-            try:
-                tuning.tune(self)
-            except Exception:
-                raise
-            except BaseException:
-                # Interrupted: the next launch takes it up again.
-                self._tuning_pending = self._watching = True
-                raise
+        try:
+            tuning.tune(self)
+        except Exception:
+            raise
+        except BaseException:
+            # Interrupted: the next launch takes it up again.
+            self._tuning_pending = self._watching = True
+            raise
 
 
 def _other_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:

@@ -20,7 +20,7 @@ HOPPER = 90
 MISSING = "needs TileLang, which is not installed; `pip install tileops[cuda]` brings it"
 """The refusal of an implementation that needs TileLang where it is missing."""
 
-_warning_lock = threading.Lock()
+_warning_lock = threading.RLock()
 _warned = False
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from tileops._core.devices import accelerator_type
+from tileops._core.lang.values import shown
 from tileops._core.plugins import described
 
 if TYPE_CHECKING:
@@ -43,9 +44,25 @@ class Seen(NamedTuple):
     device: torch.device
 
 
-def config_key(config: Config) -> Hashable:
-    """A configuration as a key of the program table."""
-    return tuple(sorted(config.items()))
+def config_key(kernel: str, config: Config) -> Hashable:
+    """A configuration as a key of the program table.
+
+    Args:
+        kernel: name of its kernel class.
+        config: the configuration.
+
+    Raises:
+        TypeError: a value of it cannot be hashed.
+    """
+    for name, value in config.items():
+        try:
+            hash(value)
+        except TypeError as error:
+            raise TypeError(
+                f"{kernel}: the configuration's {name} is {shown(value)}, which cannot be hashed "
+                "and so cannot tell programs apart"
+            ) from error
+    return frozenset(config.items())
 
 
 def remember(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -124,10 +141,10 @@ def _fastest(
     times: dict[int, float] = {}
     errors: list[Exception] = []
     for place, config in enumerate(candidates):
-        probe.config = config
         try:
+            probe.config = config
             times[place] = time_launch(lambda: probe.forward(*inputs), device)
-        except Exception as error:  # a candidate may not compile, or not launch
+        except Exception as error:  # a candidate may be no key, not compile, or not launch
             errors.append(error)
     return min(times, key=times.__getitem__, default=None), errors
 
@@ -183,7 +200,7 @@ def _key(kernel: Kernel, candidates: Sequence[Config], inputs: tuple[Any, ...]) 
     return {
         "kernel": f"{kind.__module__}.{kind.__qualname__}",
         "constants": constants,
-        "candidates": [repr(sorted(config.items())) for config in candidates],
+        "candidates": [sorted(map(repr, config.items())) for config in candidates],
         "device": _device_name(inputs),
         "shapes": [_shape_class(value) for value in inputs],
     }

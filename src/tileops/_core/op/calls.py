@@ -1,8 +1,8 @@
 """One call: the ways in, the seven steps, and what a failure undoes.
 
 Check, selection, record and undo of a call that runs an implementation live in `_run_call` and
-nowhere else. The stack of calls is per thread; everything else on an instance is shared. Calls of
-one instance run side by side, but one after the other where a call may move its tensors.
+nowhere else. Calls of one instance run side by side, the first ones too: no lock is held while an
+implementation or a target's kernel runs, so that these may wait for other calls.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import torch
 
 from tileops._core.boundary.faults import binding_fault, stray_real_tensors
 from tileops._core.boundary.results import empty_result, writes_nothing
+from tileops._core.op.passing import is_in_passing
 from tileops._core.op.serving import Serving
+from tileops._core.op.stack import Frame, Held, Report, _stack
 from tileops._core.op.state import _UNRESOLVED, TargetKernel, TargetKey
 from tileops._core.runtime.tracing import is_traced
 
@@ -25,27 +27,13 @@ if TYPE_CHECKING:
     from tileops._core.boundary.boundary import CallEntry
     from tileops._core.runtime.record import CallFacts, SignatureCall
 
-Report = tuple[Any, Any]
-"""An op and the record of a call that it completed."""
-
-
 Known = tuple["SignatureCall | None", "CallFacts"]
 """What is known of a kind of calls: facts, and the record where all such calls have the same."""
 
 MOST_KINDS = 4096
 """How many kinds of calls an instance remembers; the oldest is dropped first."""
 
-_keeping = threading.Lock()
-
-
-class _Stack(threading.local):
-    """The calls that are running on this thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.frames: list[tuple[Any, list[Report]]] = []
-
-
-_stack = _Stack()
+_keeping = threading.RLock()
 
 
 class Calls(Serving):
@@ -88,16 +76,18 @@ class Calls(Serving):
             finally:
                 # The error's traceback leads back here: a name for it would close a cycle.
                 del fault
-        arguments = _joined(writes, execution)
-        if self._signature.moves_tensors:
-            with self._bind_lock:
-                return self._enter(entry, inputs, arguments)
-        return self._enter(entry, inputs, arguments)
+        return self._enter(entry, inputs, _joined(writes, execution))
 
     def _enter(self, entry: CallEntry, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Run a call of a class without a boundary."""
-        kind = None if entry.kind is None else entry.kind(self, inputs, arguments)
-        return self._run_call(inputs, self._forward_by_name, arguments, kind, entry.fits)
+        held = self._held_now()
+        kind = None if entry.kind is None else entry.kind(self, inputs, arguments, held)
+        return self._run_call(inputs, self._forward_by_name, arguments, kind, entry.fits, held)
+
+    def _held_now(self) -> Held | None:
+        """The construction-time tensors that calls may move, as they are bound; None for none."""
+        names = self._signature.moved_names
+        return {name: getattr(self, name) for name in names} if names else None
 
     def _entry(self) -> CallEntry:
         """The entry of the class; a class without a spec has none."""
@@ -151,12 +141,9 @@ class Calls(Serving):
         arguments: dict[str, Any],
         kind: tuple[Any, ...] | None,
         fits: Callable[..., bool] | None,
+        held: Held | None = None,
     ) -> Any:
         """Run one call through its seven steps.
-
-        A body reads the tensors that the instance holds as the check left them. Where a check may
-        convert these, the caller holds the bind lock from before it takes the kind, so that no
-        other call converts them before this one is complete.
 
         Args:
             inputs: in the spec's order, None for one that is absent.
@@ -164,6 +151,8 @@ class Calls(Serving):
             arguments: what `forward` takes beside the inputs; not changed.
             kind: equal for calls of which the check finds the same; None where it cannot be told.
             fits: whether a result is plainly as promised; None where that takes the full check.
+            held: the tensors that calls may move, as the kind has them; what this call's check
+                puts in their place is kept there, for this call alone.
         """
         try:
             known = self._known_calls[kind]
@@ -173,8 +162,8 @@ class Calls(Serving):
         depth = len(frames)
         reports: list[Report] = []
         try:
-            frames.append((self, reports))
-            record, facts = known or self._check_new(kind, inputs, arguments)
+            frames.append((self, reports, held))
+            record, facts = known or self._check_new(kind, inputs, arguments, held)
             if record is None:
                 record = self._signature.record_of(self, facts, self._named(inputs, arguments))
                 if writes_nothing(record):
@@ -197,20 +186,33 @@ class Calls(Serving):
             raise
 
     def _check_new(
-        self, kind: tuple[Any, ...] | None, inputs: tuple[Any, ...], arguments: dict[str, Any]
+        self,
+        kind: tuple[Any, ...] | None,
+        inputs: tuple[Any, ...],
+        arguments: dict[str, Any],
+        held: Held | None,
     ) -> Known:
         """Run the check, and keep what it found for calls of this kind."""
-        moved = self._signature.moved_names
-        before = [getattr(self, name) for name in moved]
-        record = self._signature.check(self, self._named(inputs, arguments))
+        before = {} if held is None else dict(held)
+        record = self._checked(self._named(inputs, arguments), held)
         facts = record.facts
         varies = self._signature.metadata_names or self._has_stages or writes_nothing(record)
         found = (None if varies else record), facts
         # Where the check has put another tensor in a held one's place, the kind is that of before.
-        is_settled = all(getattr(self, name) is t for name, t in zip(moved, before, strict=True))
+        is_settled = held is None or all(held[name] is before[name] for name in before)
         if kind is not None and is_settled:
             _keep(self._known_calls, kind, found)
         return found
+
+    def _checked(self, tensors: dict[str, Any], held: Held | None) -> SignatureCall:
+        """Check a call; what the instance holds then is this call's for as long as it runs."""
+        if held is None:
+            return self._signature.check(self, tensors)
+        held.clear()
+        with self._bind_lock:  # A check moves what another may be looking at.
+            record = self._signature.check(self, tensors)
+            held.update(self._held_now() or {})
+        return record
 
     def _named(self, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
         """The inputs by name, and `out` where the caller passed it."""
@@ -229,40 +231,16 @@ class Calls(Serving):
     ) -> Any:
         """Run a call while no completed one has settled who serves the instance.
 
-        A call that selects keeps the lock until it is complete or undone, so that no other call
-        runs on a binding that may still be taken back.
+        Calls that run at once share the selection of the first. The one that completes first
+        settles it; where all of them fail, the last takes it back.
         """
-        with self._bind_lock:
-            if self._target_builder is _UNRESOLVED and self._select_target(record.device):
-                return self._run_selecting(record, reports, inputs, body, arguments)
-            builder, kernels = self._target_builder, self._target_kernels
-        result = self._produce(builder, kernels, record, inputs, body, arguments)
-        result = self._concluded(record, reports, inputs, arguments, result, builder)
-        self._settle(builder, kernels)
-        return result
-
-    def _settle(self, builder: Any, kernels: dict[TargetKey, TargetKernel]) -> None:
-        """Settle what an interrupted call selected, unless it was taken back in the meantime."""
-        with self._bind_lock:
-            if builder is not _UNRESOLVED and self._target_kernels is kernels:
-                self._settled = builder, kernels
-
-    def _run_selecting(
-        self,
-        record: SignatureCall,
-        reports: list[Report],
-        inputs: tuple[Any, ...],
-        body: Callable[..., Any],
-        arguments: dict[str, Any],
-    ) -> Any:
-        """Run the call that selected the target; a failure takes the selection back."""
         try:
-            builder, kernels = self._target_builder, self._target_kernels
+            builder, kernels = self._join(reports, record.device)
             result = self._produce(builder, kernels, record, inputs, body, arguments)
             result = self._concluded(record, reports, inputs, arguments, result, builder)
-            self._settled = builder, kernels
+            self._settle(reports)
         except Exception:
-            self._reset_binding()
+            self._leave(reports)
             raise
         return result
 
@@ -300,17 +278,20 @@ class Calls(Serving):
         self._record(record, reports, _stack.frames)
         return result
 
-    def _record(
-        self, record: SignatureCall, reports: list[Report], frames: list[tuple[Any, list[Report]]]
-    ) -> None:
-        """File what sub-ops reported, leave the stack, keep the record and report it above."""
+    def _record(self, record: SignatureCall, reports: list[Report], frames: list[Frame]) -> None:
+        """File what sub-ops reported, leave the stack, keep the record and report it above.
+
+        What the op above does not hold is no part of its call where it ran in passing.
+        """
         if reports or self._has_stages:
             record.file_stages(self._filed(reports))
         frames.pop()
         # As by assignment, without asking whether this is a parameter.
         self.__dict__["_last_call"] = record
         if frames:
-            frames[-1][1].append((self, record))
+            around, reported, _ = frames[-1]
+            if id(self) in around._delegate_stages or not is_in_passing(_ENTRIES):
+                reported.append((self, record))
 
     def _check_in_fake(self, tensors: dict[str, Any]) -> SignatureCall:
         """The record of a call that ends in the operator's fake.
@@ -319,9 +300,6 @@ class Calls(Serving):
         """
         if is_traced():
             return self._signature.check(self, tensors)
-        if self._signature.moves_tensors:
-            with self._bind_lock:
-                return self._complete_in_fake(tensors)
         return self._complete_in_fake(tensors)
 
     def _complete_in_fake(self, tensors: dict[str, Any]) -> SignatureCall:
@@ -330,8 +308,9 @@ class Calls(Serving):
         depth = len(frames)
         reports: list[Report] = []
         try:
-            frames.append((self, reports))
-            record = self._signature.check(self, tensors)
+            held = self._held_now()
+            frames.append((self, reports, held))
+            record = self._checked(tensors, held)
             self._record(record, reports, frames)
             return record
         except BaseException:
@@ -339,11 +318,18 @@ class Calls(Serving):
             raise
 
 
+_ENTRIES = frozenset({Calls._run_call.__code__, Calls._complete_in_fake.__code__})
+"""The code in which calls run."""
+
+
 def _keep(known: dict[Any, Known], kind: tuple[Any, ...], found: Known) -> None:
-    """Keep what was found for a kind, unless a symbolic size makes it no key."""
-    with _keeping, suppress(TypeError):
+    """Keep what was found for a kind, unless a symbolic size makes it no key.
+
+    A finaliser that calls ops may change the table between any two steps.
+    """
+    with _keeping, suppress(TypeError, RuntimeError):
         if kind not in known and len(known) >= MOST_KINDS:
-            del known[next(iter(known))]
+            known.pop(next(iter(known)), None)
         known[kind] = found
 
 

@@ -14,14 +14,14 @@ from tileops._core.op.notes import add_note
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
-    from tileops._core.op.calls import Report
+    from tileops._core.op.stack import Report
     from tileops._core.runtime.record import SignatureCall
 
 
 Held = list[tuple[str, Hashable, Any]]
 """Sub-ops with the stages and identities under which they are held."""
 
-_holding = threading.Lock()
+_holding = threading.RLock()
 """Held while an op is checked and taken in, so that no two ops come to hold each other.
 
 The innermost lock: what runs under it takes no other.

@@ -86,6 +86,7 @@ class Construction(OpState):
     def _create_tables(self) -> None:
         """Create the locks and the tables that calls fill."""
         self._target_kernels = {}
+        self._unsettled_calls = {}
         self._delegates = {}
         self._delegate_stages = {}
         self._effect_branches = {}

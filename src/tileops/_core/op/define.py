@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.boundary.boundary import make_boundary, make_entry
 from tileops._core.boundary.parameters import call_parameters, call_signature
+from tileops._core.op.stack import NOTHING, held_tensor
 from tileops._core.runtime.plan import signature_plan_for
 from tileops._core.spec.model import Param
 from tileops._core.spec.registry import lookup
@@ -56,6 +57,8 @@ def define(cls: type[Op]) -> None:
         _install_all(cls, spec)
     now = vars(cls)
     cls._replaced_members = tuple(name for name in written if now[name] is not written[name])
+    if "_signature" in now:
+        _install_held(cls)
 
 
 def _install_all(cls: type[Op], spec: OpSpec) -> None:
@@ -101,6 +104,17 @@ def _install_checks(cls: type[Op], plan: _SignaturePlan) -> None:
     cls._signature = plan
     _install(cls, _check_construction)
     _install(cls, _infer_output_shapes)
+
+
+def _install_held(cls: type[Op]) -> None:
+    """The attributes of construction-time tensors that calls may move.
+
+    One that the class keeps in a slot or makes a property of is the same to all threads.
+    """
+    for name in cls._signature.moved_names:
+        default = inspect.getattr_static(cls, name, NOTHING)
+        if not hasattr(type(default), "__set__"):
+            setattr(cls, name, held_tensor(name, default))
 
 
 def _install_roofline(cls: type[Op], plan: _SignaturePlan) -> None:

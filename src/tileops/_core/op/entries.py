@@ -8,6 +8,7 @@ only when its factory and the tuning it was asked for have succeeded.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -96,8 +97,9 @@ class Entries(Calls):
                 _warn_if_standing_in(self._name, choice)
             entry = self._built(interface, key, call)
             by_call = self._entries_by_call
-            if len(by_call) >= MOST_CALL_SPECS:
-                del by_call[next(iter(by_call))]
+            with suppress(RuntimeError):  # A finaliser may have had entries stored meanwhile.
+                if len(by_call) >= MOST_CALL_SPECS:
+                    by_call.pop(next(iter(by_call)), None)
             by_call[interface, call.table_key] = entry
             return entry
 

@@ -12,7 +12,8 @@ from tileops._core.devices import as_current, current_device
 from tileops._core.lang.values import shown
 from tileops._core.op.construct import Construction
 from tileops._core.op.notes import add_note
-from tileops._core.op.state import TargetKernel, TargetKey
+from tileops._core.op.stack import Report, _stack
+from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel, TargetKey
 from tileops._core.targets.registry import TensorSpec
 from tileops._core.targets.selection import Selection, select_target
 from tileops.errors import OpNotAvailableError
@@ -40,25 +41,61 @@ class Serving(Construction):
             needs_builder=has_kernels or not self.delegate_types,
         )
 
-    def _select_target(self, device: torch.device | None) -> bool:
-        """Bind the instance to the target that serves `device`; whether there was one to select."""
+    def _select_target(self, device: torch.device | None) -> None:
+        """Bind the instance to the target that serves `device`, where there is one to select."""
         if device is not None and device.type == "meta":
-            return False
+            return
         selection = self._selection(device)
-        if selection is None:
-            return False
-        self._serving_target = selection.target
-        self._target_builder = selection.builder
-        return True
+        if selection is not None:
+            self._serving_target = selection.target
+            self._target_builder = selection.builder
+
+    def _join(self, call: list[Report], device: torch.device | None) -> Binding:
+        """Have a call take part in the selection that is not settled yet; select if there is none.
+
+        A call inside one of the same thread that takes part is a part of that one.
+
+        Args:
+            call: what is reported to the call, which tells it from others.
+            device: the call device.
+        """
+        with self._bind_lock:
+            if self._target_builder is _UNRESOLVED:
+                self._select_target(device)
+            calls = self._unsettled_calls
+            inside = any(id(reports) in calls for _, reports, _ in _stack.frames)
+            if not inside and self._target_builder is not _UNRESOLVED:
+                calls[id(call)] = call
+            return self._target_builder, self._target_kernels
+
+    def _settle(self, call: list[Report]) -> None:
+        """Settle the selection that a complete call took part in, unless it was taken back."""
+        with self._bind_lock:
+            if id(call) in self._unsettled_calls:
+                self._settled = self._target_builder, self._target_kernels
+                self._unsettled_calls = {}
+
+    def _leave(self, call: list[Report]) -> None:
+        """Have a call that failed take part no more; the last one takes the selection back.
+
+        An interrupted call never leaves, so that what it selected stays.
+        """
+        with self._bind_lock:
+            self._unsettled_calls.pop(id(call), None)
+            is_bound = self._serving_target is not None
+            if is_bound and self._settled is None and not self._unsettled_calls:
+                self._reset_binding()
 
     def _reset_binding(self) -> None:
-        """Undo the selection of this instance and of every sub-op that it holds."""
+        """Undo the selection of this instance and of every sub-op that it holds.
+
+        What runs meanwhile goes on with what it has.
+        """
         with self._bind_lock:
-            with self._build_lock:
-                self._initialise_binding()
-                held = [op for ops in self._delegates.values() for op in ops.values()]
-            for op in held:
-                op._reset_binding()
+            self._initialise_binding()
+            for ops in list(self._delegates.values()):
+                for op in list(ops.values()):
+                    op._reset_binding()
 
     def _call_target(
         self,

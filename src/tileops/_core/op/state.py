@@ -25,6 +25,7 @@ from tileops._core.dispatch.table import EMPTY_TABLE
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
     from tileops._core.op.calls import Known
+    from tileops._core.op.stack import Report
     from tileops._core.runtime.construction import Constructed
     from tileops._core.runtime.placement import Copies
     from tileops._core.runtime.plan import _SignaturePlan
@@ -46,6 +47,8 @@ _UNRESOLVED: Any = _Unresolved.UNRESOLVED
 TargetKernel = Callable[..., Any]
 TargetKey = tuple[Any, ...]
 EntryKey = tuple[type[Kernel], Hashable]
+Binding = tuple["Callable[..., TargetKernel] | None", "dict[TargetKey, TargetKernel]"]
+"""A builder, None for the in-tree kernels, and the kernels that it built."""
 
 
 class OpState(ABC):
@@ -98,8 +101,10 @@ class OpState(ABC):
     _entries_by_call: dict[tuple[str, Hashable], Any]
     _built_entries: dict[str, dict[EntryKey, Any]]
     _target_kernels: dict[TargetKey, TargetKernel]
-    _settled: tuple[Callable[..., TargetKernel] | None, dict[TargetKey, TargetKernel]] | None = None
-    """Builder and its kernels, once the call that selected them is complete."""
+    _settled: Binding | None = None
+    """What was selected, once a call that runs on it is complete."""
+    _unsettled_calls: dict[int, list[Report]]
+    """The calls that run, or were interrupted, on a selection that is not settled."""
 
     # Running group; the construction-time tensors belong to it too.
     composition_only: bool = False
@@ -125,7 +130,10 @@ class OpState(ABC):
                         return
                     raise self._fixed(name, "assigned")
                 if name in self._declared_names():
-                    self._forget(name, value)
+                    with self._bind_lock:  # The check of a call may be about to bind a copy.
+                        self._forget(name, value)
+                        super().__setattr__(name, value)
+                    return
             super().__setattr__(name, value)
 
         def __delattr__(self, name: str) -> None:
@@ -149,11 +157,10 @@ class OpState(ABC):
         """Drop what was found or built for a construction-time tensor when another is bound."""
         copies = self._placed_tensors.get(name)
         if value is not getattr(self, name, None) and not (copies and copies.knows(value)):
-            with self._bind_lock:
-                self._known_calls = {}
-                self._target_kernels = {}
-                if self._settled is not None:
-                    self._settled = self._settled[0], self._target_kernels
+            self._known_calls = {}
+            self._target_kernels = {}
+            if self._settled is not None:
+                self._settled = self._settled[0], self._target_kernels
 
     def _unconstructed(self) -> RuntimeError:
         """The error of an instance without a key."""
@@ -174,3 +181,4 @@ class OpState(ABC):
         self._built_entries = {}
         self._target_kernels = {}
         self._settled = None
+        self._unsettled_calls = {}

@@ -21,11 +21,11 @@ class Tuned(Records):
             self._tune_requested = True
             if self._is_target_served():
                 self._warn_untunable()
-            for built in self._built_entries.values():
-                for entry in built.values():
-                    for kernel in kernels_in(entry):
-                        kernel.request_tune()
+            entries = [entry for built in self._built_entries.values() for entry in built.values()]
             backward = self._backward_op
+        for entry in entries:
+            for kernel in kernels_in(entry):
+                kernel.request_tune()
         for op in self.held_delegates():
             op.request_tune()
         if backward is not None:

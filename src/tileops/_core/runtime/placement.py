@@ -103,9 +103,18 @@ def _misfit(declared: Any, tensor: torch.Tensor, form: Form) -> str | None:
         return f"expected a contiguous tensor, got strides {tuple(tensor.stride())}"
     if declared.on_cpu and tensor.device.type != "cpu":
         return f"expected cpu, got {tensor.device}"
-    if declared.on_cpu and dtype != form[1]:
+    if dtype != form[1] and (declared.on_cpu or _sort(tensor.dtype) != _sort(DTYPES[str(form[1])])):
         return f"expected {form[1]}, got {dtype}"
     return None
+
+
+def _sort(dtype: torch.dtype) -> str:
+    """The sort of numbers that a dtype holds; another sort would mean something else."""
+    if dtype is torch.bool:
+        return "bool"
+    if dtype.is_complex:
+        return "complex"
+    return "floating" if dtype.is_floating_point else "integer"
 
 
 def requires_grad(op: Any, name: str) -> bool:

@@ -50,7 +50,7 @@ class _SignaturePlan:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._functions: _Functions | None = None
         self._construction = Faults(plan, "construction")
         self._call = Faults(plan, "call")
@@ -244,7 +244,7 @@ def _has_shape(tensor: Any) -> bool:
 
 
 _plans: dict[str, tuple[OpSpec, _SignaturePlan]] = {}
-_plans_lock = threading.Lock()
+_plans_lock = threading.RLock()
 
 
 def signature_plan_for(name: str) -> _SignaturePlan | None:

@@ -86,7 +86,7 @@ class Registry:
         return tuple(sorted(with_builder if op is not None else with_builder | {*self.detectors}))
 
 
-lock = threading.Lock()
+lock = threading.RLock()
 """Held while the registry changes."""
 
 current = Registry()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tileops.bench.clock import LEAST, Laps, captured, host_timing, race
+from tileops.bench.clock import LEAST, Laps, captured, event_gap, host_timing, race
 from tileops.bench.profiles import profile_for
 from tileops.cli import main
 
@@ -35,6 +35,12 @@ def test_events_time_the_device_not_the_host() -> None:
     found = race({"sleep": lambda turn: torch.cuda._sleep(CYCLES)}, CUDA, 0.0)["sleep"]
     assert found.calls == LEAST
     assert found.median > CYCLES / 3e9
+
+
+def test_what_events_show_beside_a_kernel_is_taken_off() -> None:
+    one = torch.zeros(1, device="cuda")
+    assert 0 < event_gap() < 1e-5
+    assert 0 < race({"add": lambda turn: one.add_(1)}, CUDA, 0.01)["add"].median < 3e-6
 
 
 def test_the_host_is_not_busy_while_the_device_sleeps() -> None:

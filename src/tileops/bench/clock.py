@@ -1,7 +1,9 @@
 """The time of single calls, contestants in turns: events on a CUDA device, else the host's clock.
 
-On CUDA each call meets a cold L2 cache. What is called is told its turn, by which it can rotate its
-inputs. Samples are seconds, one per call. Nothing here knows what is called.
+On CUDA each call meets a cold L2 cache, and the gap that two events show beside the work between
+them is taken off, so that a call of one kernel takes what its kernel takes. What is called is told
+its turn, by which it can rotate its inputs. Samples are seconds, one per call. Nothing here knows
+what is called.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median, quantiles
 from typing import Any, TypeVar
 
@@ -153,8 +156,35 @@ def _host(launch: Launch, turns: Sequence[int]) -> list[float]:
     return found
 
 
+@cache
+def event_gap() -> float:
+    """The seconds that two events show more than the one kernel between them takes.
+
+    How long the kernel takes is told by the device's own records of its kernels (CUPTI, by way of
+    torch's profiler); 0 where these cannot be had.
+    """
+    one = torch.zeros(1, device="cuda")
+    shown = _between_events(lambda turn: one.add_(1), range(MOST))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(MOST):
+            one.add_(1)
+        torch.cuda.synchronize()
+    kernels = [
+        event.time_range.elapsed_us() / 1e6
+        for event in profile.events() or ()
+        if event.device_type == torch.profiler.DeviceType.CUDA
+    ]
+    return max(0.0, median(shown) - median(kernels)) if kernels else 0.0
+
+
 def _events(launch: Launch, turns: Sequence[int]) -> list[float]:
-    """Device time; the cache is emptied before each call."""
+    """Device time, by events."""
+    gap = event_gap()
+    return [max(shown - gap, 0.0) for shown in _between_events(launch, turns)]
+
+
+def _between_events(launch: Launch, turns: Sequence[int]) -> list[float]:
+    """What events before and after each call show; the cache is emptied before it."""
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     pairs = []
     for turn in turns:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 import tileops
+from tileops.bench.clock import event_gap
 
 PACKAGES = ("tileops", "torch", "tilelang")
 _SMI = "driver_version,clocks.max.sm,power.limit"
@@ -17,6 +18,8 @@ _SMI = "driver_version,clocks.max.sm,power.limit"
 
 def environment(device: torch.device, commit: str | None = None) -> dict[str, str | None]:
     """The device by name and state, and the versions of what ran on it; None for what is not known.
+
+    On CUDA also what the clock takes off the time that events show, in microseconds.
 
     Args:
         device: where figures are measured.
@@ -28,6 +31,7 @@ def environment(device: torch.device, commit: str | None = None) -> dict[str, st
         "state": _state(device),
         "python": platform.python_version(),
         **versions,
+        "event_gap": f"{event_gap() * 1e6:.2f} us" if device.type == "cuda" else None,
         "commit": commit or _output("git", "-C", str(_package()), "rev-parse", "--short", "HEAD"),
     }
 

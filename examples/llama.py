@@ -9,7 +9,8 @@ under the names that Llama's checkpoints have. Prompts are token numbers, one `-
 request; tokenizers are not this program's matter. Keys and values lie in pages that requests own
 through a table, so requests of any lengths run together, packed without padding.
 
-All arithmetic is done by ops. Picking rows of a table by number, keeping account of lengths, and
+All arithmetic is done by ops. Frequencies are Llama 3's, or slowed down as `rope_scaling` of a
+checkpoint of Llama 3.1 and later says. Picking rows of a table by number, keeping account of lengths, and
 joining weights once, when they are loaded, is left to torch. The model is compiled as one graph
 (`torch.compile`, `fullgraph=True`) unless `--eager` is given, and with `--graph` a step, sampling
 included, is captured once as a CUDA graph and then replayed.
@@ -24,17 +25,18 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import torch
 from tileops.attention import GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp
-from tileops.elementwise import DivFwdOp, SiluAndMulFwdOp
+from tileops.elementwise import AddFwdOp, DivFwdOp, MulFwdOp, SiluAndMulFwdOp
 from tileops.gemm import GemmFwdOp
 from tileops.norm import FusedAddRMSNormFwdOp, RMSNormFwdOp
 from tileops.reduction import ArgmaxFwdOp, SoftmaxFwdOp
+from tileops.rope import RoPELlama31FwdOp
 from tileops.sampling import SamplingFromProbsFwdOp, TopKTopPMaskFwdOp
 from torch import Tensor, nn
 
@@ -42,6 +44,23 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 LIMITS = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
 """How far logits may be from float32's, by the norm of the difference over the norm."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How Llama 3.1 slows long waves down, as `RoPELlama31FwdOp` tells it.
+
+    Args:
+        factor: by which the longest waves are slowed down.
+        low_freq_factor: how often a wave fits into the original length from which it is blended.
+        high_freq_factor: how often from which it stays.
+        original_max_position: the original length.
+    """
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position: int
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,7 @@ class Config:
         max_position: positions that a request may reach.
         rope_base: base of the rotary frequencies.
         eps: of the norms.
+        scaling: of the rotary frequencies, or None.
     """
 
     vocabulary: int = 512
@@ -71,6 +91,7 @@ class Config:
     max_position: int = 512
     rope_base: float = 500000.0
     eps: float = 1e-5
+    scaling: Scaling | None = None
 
 
 SIZES = {
@@ -119,6 +140,25 @@ def random_weights(
     return weights
 
 
+def positions_of(data: Mapping[str, Any], folder: Path) -> tuple[float, Scaling | None]:
+    """Base and scaling of the rotary frequencies that a checkpoint's configuration names.
+
+    Raises:
+        SystemExit: they are scaled in a way that Llama does not know.
+    """
+    rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
+    base = rope.get("rope_theta", data.get("rope_theta", 10000.0))
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind == "default":
+        return base, None
+    if kind != "llama3":
+        raise SystemExit(f"{folder}: positions are scaled by {kind}, not as Llama 3.1 does")
+    return base, Scaling(
+        rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"],
+        rope["original_max_position_embeddings"],
+    )  # fmt: skip
+
+
 def load_checkpoint(
     folder: Path, dtype: torch.dtype, device: str
 ) -> tuple[Config, dict[str, Tensor]]:
@@ -132,20 +172,22 @@ def load_checkpoint(
     data: Mapping[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if data.get("model_type", "llama") != "llama":
         raise SystemExit(f"{folder}: a checkpoint of {data['model_type']}, not of llama")
-    if data.get("rope_scaling"):
-        raise SystemExit(f"{folder}: positions are scaled, which Llama 3 does not do")
+    base, scaling = positions_of(data, folder)
     config = Config(
         data["vocab_size"], data["hidden_size"], data["num_hidden_layers"],
         data["num_attention_heads"], data["num_key_value_heads"],
         data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"],
         data["intermediate_size"], data["max_position_embeddings"],
-        data.get("rope_theta", 10000.0), data["rms_norm_eps"],
+        base, data["rms_norm_eps"], scaling,
     )  # fmt: skip
     weights: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         weights |= {name: part.to(device, dtype) for name, part in load_file(file).items()}
     if data.get("tie_word_embeddings") and "lm_head.weight" not in weights:
         weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+    biased = [name for name in weights if name.endswith(".bias")]
+    if biased:
+        raise SystemExit(f"{folder}: {biased[0]} is added, and Llama adds nothing")
     for name, shape in shapes(config).items():
         if name not in weights:
             raise SystemExit(f"{folder}: there is no tensor {name}")
@@ -200,7 +242,7 @@ class Ops:
             return GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(
                 page_size=page,
                 max_seqlen_q=tokens,
-                fuse_rope=True,
+                fuse_rope=config.scaling is None,
                 rope_base=config.rope_base,
                 max_position=config.max_position,
             )
@@ -213,6 +255,38 @@ class Ops:
             attention(longest),
             attention(1),
         )
+
+
+class Turns(nn.Module):
+    """Rotation by slowed frequencies, which no attention does itself.
+
+    Channels are multiplied by the cosine of their pair, and the channels that they are paired with
+    by its sine, of which those of the first half have the opposite sign. What the op makes of ones
+    in either half is just that, for every position.
+    """
+
+    def __init__(self, config: Config, scaling: Scaling, device: torch.device) -> None:
+        super().__init__()
+        self.multiply, self.add = MulFwdOp(), AddFwdOp()
+        turn = RoPELlama31FwdOp("1d", config.rope_base, *astuple(scaling))
+        half = torch.arange(config.head_dim, device=device) >= config.head_dim // 2
+        ones = half.float().expand(config.max_position, -1)
+        first, second = turn(1 - ones), turn(ones)
+        self.register_buffer("cos", torch.where(half, second, first)[:, None])
+        self.register_buffer("sin", torch.where(half, first, second)[:, None])
+
+    def rows(self, starts: Tensor, lengths: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines for the positions of packed tokens."""
+        place = torch.arange(tokens, dtype=starts.dtype, device=starts.device)
+        request = torch.bucketize(place, starts, right=True) - 1
+        position = lengths[request] + place - starts[request]
+        return self.cos[position], self.sin[position]
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Heads `[T, H, D]` turned, rounded once."""
+        paired = x.roll(x.shape[-1] // 2, -1).float()
+        turned = self.add(self.multiply(x.float(), cos), self.multiply(paired, sin))
+        return turned.to(x.dtype)
 
 
 class Layer(nn.Module):
@@ -239,13 +313,15 @@ class Layer(nn.Module):
         residual: Tensor,
         ops: Ops,
         attend: Callable[..., Tensor],
+        turn: Callable[[Tensor], Tensor],
         pages: tuple[Tensor, Tensor],
         place: tuple[Tensor, ...],
     ) -> tuple[Tensor, Tensor]:
         """What is to be added to the residual stream next, and the stream."""
         heads, kv_heads = self.config.heads, self.config.kv_heads
         rows = ops.gemm(x, self.qkv).view(x.shape[0], -1, self.config.head_dim)
-        q, k, v = rows.split([heads, kv_heads, kv_heads], dim=1)
+        turning, v = rows.split([heads + kv_heads, kv_heads], dim=1)
+        q, k = turn(turning).split([heads, kv_heads], dim=1)
         mixed = attend(q, k, v, *pages, *place).flatten(1)
         x, residual = ops.add_norm(ops.gemm(mixed, self.out), residual, self.norm)
         return ops.gemm(ops.gate(ops.gemm(x, self.gate_up)), self.down), residual
@@ -274,6 +350,7 @@ class Llama(nn.Module):
         self.register_buffer("head", weights["lm_head.weight"])
         one = torch.ones(1, device=self.head.device)
         self.register_buffer("scale", one)  # pages hold plain numbers
+        self.turns = Turns(config, config.scaling, one.device) if config.scaling else None
 
     def forward(
         self,
@@ -300,15 +377,26 @@ class Llama(nn.Module):
         ops = self.ops
         attend = ops.decode if one_token else ops.prefill
         place = (self.scale, self.scale, starts, lengths, table)
+        turn = self._turn(starts, lengths, tokens.shape[0])
         residual = self.embedding[tokens]
         x = ops.norm(residual, self.norm0)
         for number, layer in enumerate(self.layers):
             pages = keys[number], values[number]
-            x, residual = layer(x, residual, ops, attend, pages, place)
+            x, residual = layer(x, residual, ops, attend, turn, pages, place)
             x, residual = ops.add_norm(x, residual, getattr(self, f"norm{number + 1}"))
         if not one_token:
             x = x[starts[1:] - 1]
         return ops.gemm(x, self.head)
+
+    def _turn(
+        self, starts: Tensor, lengths: Tensor, tokens: int
+    ) -> Callable[[Tensor], Tensor]:
+        """What turns heads before attention, which turns plain frequencies itself."""
+        turns = self.turns
+        if turns is None:
+            return lambda heads: heads
+        cos, sin = turns.rows(starts, lengths, tokens)
+        return lambda heads: turns(heads, cos, sin)
 
 
 class Sampler:

@@ -46,9 +46,8 @@ class TorchLlama(nn.Module):
             for number in range(config.layers)
         ]
         device = self.norm.device
-        pair = torch.arange(0, config.head_dim, 2, device=device).double()
-        frequency = config.rope_base ** (-pair / config.head_dim)
-        angle = torch.arange(config.max_position, device=device)[:, None] * frequency
+        position = torch.arange(config.max_position, device=device)
+        angle = position[:, None] * frequencies(config, device)
         self.cos, self.sin = (table.float()[:, None] for table in (angle.cos(), angle.sin()))
         self.cache: list[tuple[Tensor, Tensor]] = []
 
@@ -119,6 +118,18 @@ class TorchLlama(nn.Module):
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, x.shape[-1:], weight, self.config.eps)
+
+
+def frequencies(config: Any, device: torch.device) -> Tensor:
+    """What a position turns each pair of channels by: the longer a wave, the more it is slowed."""
+    pair = torch.arange(0, config.head_dim, 2, device=device).double()
+    plain = config.rope_base ** (-pair / config.head_dim)
+    if config.scaling is None:
+        return plain
+    low, high = config.scaling.low_freq_factor, config.scaling.high_freq_factor
+    waves = config.scaling.original_max_position * plain / (2 * torch.pi)  # in the original length
+    kept = ((waves - low) / (high - low)).clamp(0, 1)
+    return plain * (kept + (1 - kept) / config.scaling.factor)
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

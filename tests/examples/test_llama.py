@@ -17,6 +17,10 @@ CONFIG = llama.SIZES["small"]
 PROMPTS = [[1, 2, 3, 4, 5], [7], list(range(20, 57))]
 
 
+# Waves of 64 channels are slowed down, blended and kept; positions pass the original length.
+SCALING = llama.Scaling(8.0, 1.0, 4.0, 32)
+
+
 def session(
     config=CONFIG, weights=None, *, dtype=torch.float32, page=16, prompts=PROMPTS, rows=64,
     forward=None, **choice,
@@ -45,6 +49,7 @@ def test_logits_agree_with_plain_torch_at_every_step(dtype, page) -> None:
     [
         {"heads": 6, "kv_heads": 6, "head_dim": 16},
         {"heads": 8, "kv_heads": 1, "head_dim": 64, "layers": 1},
+        {"scaling": SCALING, "head_dim": 64},
         {"rope_base": 1e4, "eps": 1e-3, "vocabulary": 101, "hidden": 96, "inner": 40},
     ],
 )
@@ -56,7 +61,8 @@ def test_any_extents(changes) -> None:
     assert worst <= llama.LIMITS[torch.float32]
 
 
-def test_one_graph_serves_prompts_and_one_serves_steps() -> None:
+@pytest.mark.parametrize("scaling", [None, SCALING])
+def test_one_graph_serves_prompts_and_one_serves_steps(scaling) -> None:
     graphs = []
 
     def counted(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]):
@@ -64,8 +70,9 @@ def test_one_graph_serves_prompts_and_one_serves_steps() -> None:
         return graph
 
     torch._dynamo.reset()
-    eager = llama.generate(session(), PROMPTS, 6)
-    run = session(forward=lambda model: llama.compiled(model, counted))
+    config = replace(CONFIG, scaling=scaling)
+    eager = llama.generate(session(config), PROMPTS, 6)
+    run = session(config, forward=lambda model: llama.compiled(model, counted))
     assert llama.generate(run, PROMPTS, 6) == eager
     assert len(graphs) == 2
 
@@ -133,18 +140,53 @@ def test_a_checkpoint_is_read(checkpoint: Path, capsys) -> None:
     assert "logits agree with torch's" in capsys.readouterr().out
 
 
+SCALED = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}  # fmt: skip
+
+
+def change(checkpoint: Path, changes: dict[str, object]) -> None:
+    file = checkpoint / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "scaling", "base"),
+    [
+        ({"rope_scaling": SCALED}, SCALING, CONFIG.rope_base),
+        ({"rope_parameters": {**SCALED, "rope_theta": 1e4}}, SCALING, 1e4),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, None, 1e4),
+        ({"rope_scaling": None}, None, CONFIG.rope_base),
+    ],
+)
+def test_positions_are_scaled_as_a_checkpoint_says(checkpoint, capsys, changes, scaling, base):
+    change(checkpoint, changes)
+    config, _ = llama.load_checkpoint(checkpoint, torch.float32, "cpu")
+    assert config == replace(CONFIG, scaling=scaling, rope_base=base)
+    prompt = ",".join(map(str, range(40)))  # beyond the original length
+    arguments = ["--eager", "--check", "--steps", "3", "--prompt", prompt, "--prompt", "7"]
+    assert llama.main(["--checkpoint", str(checkpoint), *arguments]) == 0
+    assert "logits agree with torch's" in capsys.readouterr().out
+
+
+def test_a_checkpoint_with_biases_is_refused(checkpoint: Path) -> None:
+    save_file({"model.norm.bias": torch.zeros(CONFIG.hidden)}, checkpoint / "more.safetensors")
+    with pytest.raises(SystemExit, match="model.norm.bias is added, and Llama adds nothing"):
+        llama.load_checkpoint(checkpoint, torch.float32, "cpu")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model_type": "bert"}, "a checkpoint of bert, not of llama"),
-        ({"rope_scaling": {"type": "llama3"}}, "positions are scaled, which Llama 3 does not do"),
+        ({"rope_scaling": {"type": "yarn"}}, "positions are scaled by yarn, not as Llama 3.1 does"),
         ({"num_hidden_layers": 3}, "there is no tensor model.layers.2.input_layernorm.weight"),
         ({"vocab_size": 7}, "embed_tokens.weight has shape [512, 128], not [7, 128]"),
     ],
 )
 def test_other_checkpoints_are_refused(checkpoint: Path, changes, message: str) -> None:
-    file = checkpoint / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    change(checkpoint, changes)
     with pytest.raises(SystemExit) as refused:
         llama.load_checkpoint(checkpoint, torch.float32, "cpu")
     assert message in str(refused.value)

@@ -10,10 +10,10 @@ request; tokenizers are not this program's matter. Keys and values lie in pages 
 through a table, so requests of any lengths run together, packed without padding.
 
 All arithmetic is done by ops. Frequencies are Llama 3's, or slowed down as `rope_scaling` of a
-checkpoint of Llama 3.1 and later says. Picking rows of a table by number, keeping account of lengths, and
-joining weights once, when they are loaded, is left to torch. The model is compiled as one graph
-(`torch.compile`, `fullgraph=True`) unless `--eager` is given, and with `--graph` a step, sampling
-included, is captured once as a CUDA graph and then replayed.
+checkpoint of Llama 3.1 and later says. Picking rows of a table by number, keeping account of
+lengths, and joining weights once, when they are loaded, is left to torch. The model is compiled as
+one graph (`torch.compile`, `fullgraph=True`) unless `--eager` is given, and with `--graph` a step,
+sampling included, is captured once as a CUDA graph and then replayed.
 
 `llama_torch.py` is the same model by torch alone; `--check` compares the logits of every step.
 """
@@ -231,6 +231,8 @@ class Ops:
     norm: RMSNormFwdOp
     add_norm: FusedAddRMSNormFwdOp
     gate: SiluAndMulFwdOp
+    multiply: MulFwdOp
+    add: AddFwdOp
     prefill: GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp
     decode: GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp
 
@@ -252,41 +254,31 @@ class Ops:
             RMSNormFwdOp([config.hidden], eps=config.eps),
             FusedAddRMSNormFwdOp(eps=config.eps),
             SiluAndMulFwdOp(),
+            MulFwdOp(),
+            AddFwdOp(),
             attention(longest),
             attention(1),
         )
 
+    def turned(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Heads `[T, H, D]` by rows of `turning_tables`, rounded once."""
+        paired = heads.roll(heads.shape[-1] // 2, -1)
+        parts = self.multiply(heads.float(), cos), self.multiply(paired.float(), sin)
+        return self.add(*parts).to(heads.dtype)
 
-class Turns(nn.Module):
-    """Rotation by slowed frequencies, which no attention does itself.
 
-    Channels are multiplied by the cosine of their pair, and the channels that they are paired with
-    by its sine, of which those of the first half have the opposite sign. What the op makes of ones
-    in either half is just that, for every position.
+def turning_tables(config: Config, scaling: Scaling, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What channels, and the channels that they are paired with, are multiplied by to turn them.
+
+    `[positions, 1, head_dim]`: cosines, and sines that are negative in the first half. This is what
+    the op makes of ones in one half, and of ones in the other.
     """
-
-    def __init__(self, config: Config, scaling: Scaling, device: torch.device) -> None:
-        super().__init__()
-        self.multiply, self.add = MulFwdOp(), AddFwdOp()
-        turn = RoPELlama31FwdOp("1d", config.rope_base, *astuple(scaling))
-        half = torch.arange(config.head_dim, device=device) >= config.head_dim // 2
-        ones = half.float().expand(config.max_position, -1)
-        first, second = turn(1 - ones), turn(ones)
-        self.register_buffer("cos", torch.where(half, second, first)[:, None])
-        self.register_buffer("sin", torch.where(half, first, second)[:, None])
-
-    def rows(self, starts: Tensor, lengths: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines for the positions of packed tokens."""
-        place = torch.arange(tokens, dtype=starts.dtype, device=starts.device)
-        request = torch.bucketize(place, starts, right=True) - 1
-        position = lengths[request] + place - starts[request]
-        return self.cos[position], self.sin[position]
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Heads `[T, H, D]` turned, rounded once."""
-        paired = x.roll(x.shape[-1] // 2, -1).float()
-        turned = self.add(self.multiply(x.float(), cos), self.multiply(paired, sin))
-        return turned.to(x.dtype)
+    turn = RoPELlama31FwdOp("1d", config.rope_base, *astuple(scaling))
+    second = torch.arange(config.head_dim, device=device) >= config.head_dim // 2
+    ones = second.float().expand(config.max_position, -1)
+    of_first, of_second = turn(1 - ones), turn(ones)
+    cos, sin = torch.where(second, of_second, of_first), torch.where(second, of_first, of_second)
+    return cos[:, None], sin[:, None]
 
 
 class Layer(nn.Module):
@@ -313,7 +305,7 @@ class Layer(nn.Module):
         residual: Tensor,
         ops: Ops,
         attend: Callable[..., Tensor],
-        turn: Callable[[Tensor], Tensor],
+        turns: tuple[Tensor, Tensor] | None,
         pages: tuple[Tensor, Tensor],
         place: tuple[Tensor, ...],
     ) -> tuple[Tensor, Tensor]:
@@ -321,7 +313,9 @@ class Layer(nn.Module):
         heads, kv_heads = self.config.heads, self.config.kv_heads
         rows = ops.gemm(x, self.qkv).view(x.shape[0], -1, self.config.head_dim)
         turning, v = rows.split([heads + kv_heads, kv_heads], dim=1)
-        q, k = turn(turning).split([heads, kv_heads], dim=1)
+        if turns is not None:
+            turning = ops.turned(turning, *turns)
+        q, k = turning.split([heads, kv_heads], dim=1)
         mixed = attend(q, k, v, *pages, *place).flatten(1)
         x, residual = ops.add_norm(ops.gemm(mixed, self.out), residual, self.norm)
         return ops.gemm(ops.gate(ops.gemm(x, self.gate_up)), self.down), residual
@@ -350,7 +344,10 @@ class Llama(nn.Module):
         self.register_buffer("head", weights["lm_head.weight"])
         one = torch.ones(1, device=self.head.device)
         self.register_buffer("scale", one)  # pages hold plain numbers
-        self.turns = Turns(config, config.scaling, one.device) if config.scaling else None
+        if config.scaling is not None:
+            cos, sin = turning_tables(config, config.scaling, one.device)
+            self.register_buffer("cos", cos)
+            self.register_buffer("sin", sin)
 
     def forward(
         self,
@@ -377,26 +374,25 @@ class Llama(nn.Module):
         ops = self.ops
         attend = ops.decode if one_token else ops.prefill
         place = (self.scale, self.scale, starts, lengths, table)
-        turn = self._turn(starts, lengths, tokens.shape[0])
+        turns = self._turns(starts, lengths, tokens.shape[0])
         residual = self.embedding[tokens]
         x = ops.norm(residual, self.norm0)
         for number, layer in enumerate(self.layers):
             pages = keys[number], values[number]
-            x, residual = layer(x, residual, ops, attend, turn, pages, place)
+            x, residual = layer(x, residual, ops, attend, turns, pages, place)
             x, residual = ops.add_norm(x, residual, getattr(self, f"norm{number + 1}"))
         if not one_token:
             x = x[starts[1:] - 1]
         return ops.gemm(x, self.head)
 
-    def _turn(
-        self, starts: Tensor, lengths: Tensor, tokens: int
-    ) -> Callable[[Tensor], Tensor]:
-        """What turns heads before attention, which turns plain frequencies itself."""
-        turns = self.turns
-        if turns is None:
-            return lambda heads: heads
-        cos, sin = turns.rows(starts, lengths, tokens)
-        return lambda heads: turns(heads, cos, sin)
+    def _turns(self, starts: Tensor, lengths: Tensor, count: int) -> tuple[Tensor, Tensor] | None:
+        """The rows of the tables for packed tokens; None where attention turns heads itself."""
+        if self.config.scaling is None:
+            return None
+        place = torch.arange(count, dtype=starts.dtype, device=starts.device)
+        request = torch.bucketize(place, starts, right=True) - 1
+        position = lengths[request] + place - starts[request]
+        return self.cos[position], self.sin[position]
 
 
 class Sampler:

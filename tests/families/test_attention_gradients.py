@@ -1,4 +1,7 @@
-"""Gradients of dense attention: accuracy against float64, blocks of queries, masks, rotations."""
+"""Gradients of dense attention: accuracy against float64, blocks of queries, masks, rotations.
+
+Those from a kept result are compared with those from nothing but the inputs.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import pytest
 import torch
 
 from tileops.attention import (
+    GroupedQueryAttentionBwdOp,
     GroupedQueryAttentionDenseBwdOp,
     GroupedQueryAttentionDenseFwdOp,
+    MultiHeadAttentionBwdOp,
     reference,
 )
 from tileops.attention.kernels import gradients
@@ -63,6 +68,32 @@ def test_queries_come_in_blocks(draw, monkeypatch, params):
     whole = GroupedQueryAttentionDenseBwdOp(**params)(*given)
     monkeypatch.setattr(gradients, "QUERY_BLOCK", 3)
     check(GroupedQueryAttentionDenseBwdOp(**params)(*given), whole, torch.float32)
+
+
+def kept(q, k, v, *, is_causal):
+    """The result of attention and the logarithms of its sums."""
+    group = q.shape[2] // k.shape[2]
+    queries = q.double().transpose(1, 2)
+    keys, values = (x.double().repeat_interleave(group, 2).transpose(1, 2) for x in (k, v))
+    scores = queries @ keys.mT * q.shape[3] ** -0.5
+    if is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+    result = scores.softmax(-1) @ values
+    return result.transpose(1, 2).to(q.dtype), scores.logsumexp(-1).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, BF16])
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("kv_heads", [2, 6])
+def test_a_kept_result_gives_the_same_gradients(draw, monkeypatch, dtype, is_causal, kv_heads):
+    do, q, k, v = operands(draw, dtype, rows=9, columns=9, kv_heads=kv_heads)
+    o, lse = kept(q, k, v, is_causal=is_causal)
+    wanted = reference.grouped_query_attention_dense_bwd(do, q, k, v, is_causal=is_causal)
+    classes = [GroupedQueryAttentionBwdOp, MultiHeadAttentionBwdOp]
+    for block in (gradients.QUERY_BLOCK, 4):
+        monkeypatch.setattr(gradients, "QUERY_BLOCK", block)
+        for cls in classes if kv_heads == 6 else classes[:1]:
+            check(cls(is_causal)(q, k, v, o, do, lse), wanted, dtype)
 
 
 def test_a_query_that_sees_nothing_adds_nothing(draw):

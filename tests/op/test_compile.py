@@ -300,6 +300,15 @@ def test_vmap_is_refused():
     assert str(caught.value) == message
 
 
+def test_functionalize_takes_calls_that_write_nothing():
+    op, write, x = add_op()(), in_place()(True), torch.ones(3)
+    found = torch.func.functionalize(lambda x: op(x, x).add_(1))(x)
+    assert found.tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match="whose output has alias annotations"):
+        torch.func.functionalize(write)(x)
+    assert x.tolist() == [1, 1, 1]
+
+
 def test_compiled_function_whose_op_is_gone_says_so():
     op = add_op()()
     key = op._instance_key

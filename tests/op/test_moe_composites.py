@@ -14,11 +14,13 @@ from tileops.errors import OpNotAvailableError
 from tileops.gemm import GemmFwdOp
 from tileops.moe import (
     ContiguousLayoutSpec,
+    FusedMoEFwdOp,
     MoEExpertMLPFwdOp,
     MoEGroupedGemmFwdOp,
     SharedExpertMLPFwdOp,
     reference,
 )
+from tileops.testing.compiling import Graphs
 
 LAYOUT = ContiguousLayoutSpec.tight_physical_psum()
 
@@ -95,6 +97,25 @@ def test_a_composite_has_no_operator_and_traces_into_those_of_its_stages(case):
     assert op._last_call is None
     assert all(sub.last_call for sub in op.held_delegates())
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "width", "graphs"), [(16, 8, 1), (128, 256, 2)], ids=["one-way", "two-ways"]
+)
+def test_one_graph_serves_all_numbers_of_tokens_that_go_one_way(hidden, width, graphs):
+    """Few routes go one by one where the layer is of a form that such kernels take."""
+    op, found, experts = FusedMoEFwdOp(2), Graphs(), 4
+    weights = draw(experts, 2 * width, hidden), draw(experts, hidden, width)
+    calls = [(draw(t, hidden), draw(t, experts), *weights) for t in (2, 3, 4, 5, 9, 33)]
+    for call in (calls[0], calls[-1]):
+        op(*call)
+    torch._dynamo.reset()
+    compiled = torch.compile(op, fullgraph=True, backend=found)
+    for call in calls:
+        for tensor in call[:2]:
+            torch._dynamo.mark_dynamic(tensor, 0)
+        torch.testing.assert_close(compiled(*call), op(*call))
+    assert len(found.calls) == graphs
 
 
 def test_meta_tensors_complete_every_stage(case):

@@ -12,12 +12,55 @@ from tileops.attention.ops import paged as _paged
 from tileops.attention.ops import varlen as _varlen
 
 __all__ = [
+    "GroupedQueryAttentionBwdOp",
     "GroupedQueryAttentionDenseBwdOp",
     "GroupedQueryAttentionDenseFwdOp",
     "GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp",
     "GroupedQueryAttentionVarlenFwdOp",
+    "MultiHeadAttentionBwdOp",
     "MultiHeadLatentAttentionDecodeWithKVCacheFwdOp",
 ]
+
+class GroupedQueryAttentionBwdOp(_gradients.GroupedQueryAttentionBwdOp):
+    """Gradients of attention with grouped key and value heads: returns `(dq, dk, dv)`.
+
+    Takes the result `o` and the natural logarithms `lse` of the sums that the softmax of the scores
+    `q kᵀ / sqrt(D)` was divided by, as a forward pass kept them, so weights need no softmax. The
+    gradients of keys and values are sums over their group of heads; sums are float32.
+
+    Source: Dao, FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning,
+    2023, algorithm 2.
+    """
+
+    def __init__(self, is_causal: bool = True, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            is_causal: `bool`, True
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, o: Tensor, do: Tensor, lse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, S, H, D]`
+            k: `T[B, S, H_kv, D]`
+            v: `T[B, S, H_kv, D]`
+            o: `T[B, S, H, D]`
+            do: `T[B, S, H, D]`
+            lse: `float32[B, H, S]`
+
+        Returns:
+            dq: `T[B, S, H, D]`
+            dk: `T[B, S, H_kv, D]`
+            dv: `T[B, S, H_kv, D]`
+
+        ∀ B, S, H, H_kv, D : Dim, T ∈ {float16, bfloat16}
+        where H_kv > 0 and H % H_kv == 0
+        """
 
 class GroupedQueryAttentionDenseBwdOp(_gradients.GroupedQueryAttentionDenseBwdOp):
     """Gradients of `GroupedQueryAttentionDenseFwdOp`: returns `(dq, dk, dv)`.
@@ -340,6 +383,41 @@ class GroupedQueryAttentionVarlenFwdOp(_varlen.GroupedQueryAttentionVarlenFwdOp)
           and present(out_dtype) if T == 'float8_e4m3fn' else not present(out_dtype) or out_dtype.value == T
           and not present(rotary_dim) or pos_encoding_mode == 'rope' and 0 < rotary_dim.value <= D and rotary_dim.value % 2 == 0
           and window_size_left == -1 and window_size_right == -1 or not present(sm_scale) and (not present(softcap) or softcap.value == 0)
+        """
+
+class MultiHeadAttentionBwdOp(_gradients.MultiHeadAttentionBwdOp):
+    """Gradients of attention with a key and value head for each query head: `(dq, dk, dv)`.
+
+    Those of `GroupedQueryAttentionBwdOp` with groups of one head.
+    """
+
+    def __init__(self, is_causal: bool = True, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            is_causal: `bool`, True
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, o: Tensor, do: Tensor, lse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, S, H, D]`
+            k: `T[B, S, H, D]`
+            v: `T[B, S, H, D]`
+            o: `T[B, S, H, D]`
+            do: `T[B, S, H, D]`
+            lse: `float32[B, H, S]`
+
+        Returns:
+            dq: `T[B, S, H, D]`
+            dk: `T[B, S, H, D]`
+            dv: `T[B, S, H, D]`
+
+        ∀ B, S, H, D : Dim, T ∈ {float16, bfloat16}
         """
 
 class MultiHeadLatentAttentionDecodeWithKVCacheFwdOp(_latent.MultiHeadLatentAttentionDecodeWithKVCacheFwdOp):

@@ -76,6 +76,44 @@ def grouped_query_attention_dense_bwd(
     return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
 
 
+def grouped_query_attention_bwd(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    do: Tensor,
+    lse: Tensor,
+    *,
+    is_causal: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The weights from the normalisers, then each product's gradient."""
+    group, scale = q.shape[2] // k.shape[2], _scale(q, None)
+    queries, result, grads = (x.double().transpose(1, 2) for x in (q, o, do))
+    keys, values = (x.double().repeat_interleave(group, 2).transpose(1, 2) for x in (k, v))
+    weights = torch.exp(queries @ keys.mT * scale - lse.double()[..., None])
+    if is_causal:
+        weights = weights.tril()
+    scores = weights * (grads @ values.mT - (grads * result).sum(-1, keepdim=True)) * scale
+    found = scores @ keys, scores.mT @ queries, weights.mT @ grads
+    dq, dk, dv = (x.transpose(1, 2) for x in found)
+    dk, dv = (x.unflatten(2, (k.shape[2], group)).sum(3) for x in (dk, dv))
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+
+
+def multi_head_attention_bwd(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    do: Tensor,
+    lse: Tensor,
+    *,
+    is_causal: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Groups of one head."""
+    return grouped_query_attention_bwd(q, k, v, o, do, lse, is_causal=is_causal)
+
+
 def grouped_query_attention_varlen(
     q: Tensor,
     k: Tensor,

@@ -12,6 +12,9 @@ from tileops.attention.kernels.dense import (
 from tileops.attention.kernels.gradients import (
     DenseAttentionBwdInterface,
     DenseAttentionBwdPortableKernel,
+    SavedAttentionBwdCall,
+    SavedAttentionBwdInterface,
+    SavedAttentionBwdPortableKernel,
 )
 from tileops.attention.kernels.latent import (
     LatentDecodeCall,
@@ -51,6 +54,9 @@ __all__ = [
     "PagedPrefillFwdInterface",
     "PagedPrefillPipelinedKernel",
     "PagedPrefillPortableKernel",
+    "SavedAttentionBwdCall",
+    "SavedAttentionBwdInterface",
+    "SavedAttentionBwdPortableKernel",
     "VarlenAttentionCall",
     "VarlenAttentionFwdInterface",
     "VarlenAttentionPipelinedKernel",

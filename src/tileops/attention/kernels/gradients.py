@@ -1,15 +1,20 @@
-"""Gradients of attention of a batch: scores and weights are formed again, a block at a time."""
+"""Gradients of attention of a batch: scores are formed again, a block of queries at a time.
+
+Weights are formed again with them, or follow from the normalisers that a forward pass kept.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from tileops.attention.kernels.dense import DenseAttentionCall
 from tileops.attention.kernels.softmax import rotated, visible
-from tileops.kernels import KernelInterface, PortableKernel
+from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 QUERY_BLOCK = 256
 """Query rows whose scores are held at once."""
@@ -92,24 +97,12 @@ class DenseAttentionBwdPortableKernel(
         self, do: Tensor, q: Tensor, k: Tensor, v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of what is multiplied, before they are rounded; contiguous."""
-        wide = torch.promote_types(q.dtype, torch.float32)
-        heads = self.call.kv_heads, self.call.heads // self.call.kv_heads
-        # Batch, key heads, heads of a group, sequence, channels.
-        queries, grads = (x.to(wide).unflatten(2, heads).permute(0, 2, 3, 1, 4) for x in (q, do))
-        keys, values = (x.to(wide).transpose(1, 2)[:, :, None] for x in (k, v))
-        dq = torch.empty_like(queries, memory_format=torch.contiguous_format)
-        dk, dv = (torch.zeros_like(x) for x in (keys, values))
-        for start in range(0, q.shape[1], QUERY_BLOCK):
-            block = slice(start, start + QUERY_BLOCK)
-            rows, grad = queries[..., block, :], grads[..., block, :]
-            weights, slope = self._weights(rows, keys, self._seen(block, q.shape[1], k.shape[1]))
-            inner = grad @ values.mT
-            inner = weights * (inner - (inner * weights).sum(-1, keepdim=True)) * slope
-            dq[..., block, :] = inner @ keys
-            dk += (inner.mT @ rows).sum(2, keepdim=True)
-            dv += (weights.mT @ grad).sum(2, keepdim=True)
-        dk, dv = (x[:, :, 0].transpose(1, 2).contiguous() for x in (dk, dv))
-        return dq.permute(0, 3, 1, 2, 4).flatten(2, 3).contiguous(), dk, dv
+
+        def scored(block: slice, products: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
+            weights, slope = self._weights(products, self._seen(block, q.shape[1], k.shape[1]))
+            return weights, weights * (inner - (inner * weights).sum(-1, keepdim=True)) * slope
+
+        return summed_gradients(do, q, k, v, scored)
 
     def _seen(self, block: slice, rows: int, columns: int) -> Tensor | None:
         """Which keys each query of a block sees, `[rows, columns]`; None for all."""
@@ -120,12 +113,10 @@ class DenseAttentionBwdPortableKernel(
         position = torch.arange(columns - rows, columns, device=device)[block]
         return visible(position, torch.arange(columns, device=device), left, right)
 
-    def _weights(
-        self, rows: Tensor, keys: Tensor, seen: Tensor | None
-    ) -> tuple[Tensor, Tensor | float]:
+    def _weights(self, products: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor | float]:
         """The weight of each key for each row, and what a score's factor `q · k` moves it by."""
         scale, cap = self.call.sm_scale, self.call.softcap
-        scores = rows @ keys.mT * scale
+        scores = products * scale
         slope: Tensor | float = scale
         if cap:
             bounded = torch.tanh(scores / cap)
@@ -134,3 +125,118 @@ class DenseAttentionBwdPortableKernel(
             scores = scores.masked_fill(~seen, -torch.inf)
         weights = torch.softmax(scores, -1)
         return weights if seen is None else weights.masked_fill(~seen, 0), slope
+
+
+@dataclass(frozen=True)
+class SavedAttentionBwdCall(CallSpec):
+    """Gradients of attention of equally many queries and keys, whose result was kept.
+
+    Args:
+        heads: query heads, a multiple of `kv_heads`.
+        kv_heads: key and value heads.
+        head_dim: channels of a head.
+        is_causal: whether a query sees no later key.
+        dtype: element type of all tensors but the normalisers.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    is_causal: bool
+    dtype: torch.dtype
+
+
+class SavedAttentionBwdInterface(KernelInterface):
+    """Gradients of softmax attention of a batch from its result and its normalisers.
+
+    With scores `s = head_dim**-0.5 (q · k)`, weights `p = exp(s - lse)` of the keys that are seen,
+    and `ds = p (do · v - do · o)`: `dv = Σ p do`, `dq = head_dim**-0.5 Σ ds k` and
+    `dk = head_dim**-0.5 Σ ds q`. Keys and values add up over a group of heads.
+    """
+
+    request = SavedAttentionBwdCall
+
+    @abstractmethod
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, o: Tensor, do: Tensor, lse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients.
+
+        All tensors are on `call.device`, of any strides, and only read.
+
+        Args:
+            q: `[B, S, heads, head_dim]` in `call.dtype`.
+            k: `[B, S, kv_heads, head_dim]` in `call.dtype`.
+            v: likewise.
+            o: the result, like `q`.
+            do: its gradient, like `q`.
+            lse: `[B, heads, S]` float32, the logarithm of the sum of the exponentials of the
+                scores of each query.
+
+        Returns:
+            `(dq, dk, dv)`, new contiguous tensors of the shapes of q, k and v in `call.dtype`.
+            Scores, weights and sums are float32, rounded once. `B` and `S` vary between calls.
+        """
+
+
+class SavedAttentionBwdPortableKernel(
+    PortableKernel[SavedAttentionBwdCall], SavedAttentionBwdInterface
+):
+    """The gradients by torch."""
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, o: Tensor, do: Tensor, lse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients."""
+        scale, heads = self.call.head_dim**-0.5, _groups(q, k)
+        place = torch.arange(q.shape[1], device=q.device)
+        shift = (o.float() * do.float()).sum(-1).unflatten(2, heads).permute(0, 2, 3, 1)[..., None]
+        normaliser = lse.unflatten(1, heads)[..., None]
+
+        def scored(block: slice, products: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
+            weights = torch.exp(products * scale - normaliser[..., block, :])
+            if self.call.is_causal:
+                weights = weights.masked_fill(place > place[block, None], 0)
+            return weights, weights * (inner - shift[..., block, :]) * scale
+
+        dq, dk, dv = summed_gradients(do, q, k, v, scored)
+        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+
+
+def summed_gradients(
+    do: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scored: Callable[[slice, Tensor, Tensor], tuple[Tensor, Tensor]],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of queries, keys and values, before they are rounded; contiguous.
+
+    Args:
+        do: the gradient of the result, `[B, S_q, H, D]`.
+        q: queries.
+        k: keys, `[B, S_kv, H_kv, D]`.
+        v: values.
+        scored: for a block of queries, of `q · k` and `do · v`, all `[B, H_kv, H / H_kv, block,
+            S_kv]`, the weights of the keys and the gradient of `q · k`.
+    """
+    wide, heads = torch.promote_types(q.dtype, torch.float32), _groups(q, k)
+    # Batch, key heads, heads of a group, sequence, channels.
+    queries, grads = (x.to(wide).unflatten(2, heads).permute(0, 2, 3, 1, 4) for x in (q, do))
+    keys, values = (x.to(wide).transpose(1, 2)[:, :, None] for x in (k, v))
+    dq = torch.empty_like(queries, memory_format=torch.contiguous_format)
+    dk, dv = (torch.zeros_like(x) for x in (keys, values))
+    for start in range(0, q.shape[1], QUERY_BLOCK):
+        block = slice(start, start + QUERY_BLOCK)
+        rows, grad = queries[..., block, :], grads[..., block, :]
+        weights, inner = scored(block, rows @ keys.mT, grad @ values.mT)
+        dq[..., block, :] = inner @ keys
+        dk += (inner.mT @ rows).sum(2, keepdim=True)
+        dv += (weights.mT @ grad).sum(2, keepdim=True)
+    dk, dv = (x[:, :, 0].transpose(1, 2).contiguous() for x in (dk, dv))
+    return dq.permute(0, 3, 1, 2, 4).flatten(2, 3).contiguous(), dk, dv
+
+
+def _groups(q: Tensor, k: Tensor) -> tuple[int, int]:
+    """Key heads, and query heads of each."""
+    return k.shape[2], q.shape[2] // k.shape[2]

@@ -88,10 +88,13 @@ class FusedMoEExpertsFwdOp(FusedMoEExpertsModular):
         reduce(rows, topk_weights, inverse_indices, out=output)
 
     def _goes_by_route(self, w_down: Tensor, topk_ids: Tensor) -> bool:
-        """Whether the routes are few, and the layer of a form that such kernels take."""
+        """Whether the layer is of a form that such kernels take, and its routes are few.
+
+        The number of routes is asked last: a compiler guards what was asked.
+        """
         experts, hidden, width = w_down.shape
-        few = topk_ids.numel() <= 2 * experts
-        return few and self.activation == "silu_and_mul" and not (hidden % 128 or width % 256)
+        fits = self.activation == "silu_and_mul" and not (hidden % 128 or width % 256)
+        return fits and topk_ids.numel() <= 2 * experts
 
     def output_shape(self, tokens: int, hidden: int) -> tuple[int, int]:
         """One row for each token: the rows are reduced already."""

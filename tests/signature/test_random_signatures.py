@@ -10,6 +10,7 @@ that names the declaration there. `TILEOPS_PROPERTY_CASES` sets the number of ca
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from math import prod
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -288,16 +289,36 @@ def assert_calls_rejected(case: Case, op: Instance) -> None:
 
 
 def assert_constructions_rejected(case: Case, op: Instance) -> None:
-    """A value that a type refuses is rejected by an error that names the parameter."""
-    other = SimpleNamespace(**vars(op))
-    for name, values in case.wrong.items():
-        for value in values:
-            setattr(other, name, value)
-            with pytest.raises(SignatureError) as caught:
-                op.checks.check_construction(other)
-            assert caught.value.declaration.startswith((f"params.{name}", "adts.RowStore"))
-            assert caught.value.phase == "construction"
-        setattr(other, name, case.arguments[name])
+    """What a parameter refuses is rejected by an error that names it."""
+    refused = [(name, f"params.{name}", value) for name in case.wrong for value in case.wrong[name]]
+    for name, path, value in [*refused, *held_changes(case)]:
+        with pytest.raises(SignatureError) as caught:
+            op.checks.check_construction(SimpleNamespace(**{**vars(op), name: value}))
+        assert caught.value.declaration.startswith((path, "adts.RowStore")), (name, value)
+        assert caught.value.phase == "construction"
+
+
+def held_changes(case: Case) -> Iterator[tuple[str, str, Any]]:
+    """Construction-time tensors that are missing, unwanted, of another form or in another place."""
+    for name, tensor in case.params.items():
+        if "shape" not in tensor:
+            continue
+        path, optional = f"params.{name}", tensor.get("optional", False)
+        yield name, path, [1.0]
+        if optional is False:
+            yield name, path, None
+        if isinstance(optional, str):
+            yield name, f"{path}.optional", None if case.is_there(name) else torch.empty(1)
+        shape = case.shapes[name]
+        if shape is not None:
+            yield name, f"{path}.dtype", torch.empty(shape, dtype=torch.complex64)
+            yield name, f"{path}.shape", case.empty(name, (*shape, 1))
+            yield name, f"{path}.shape", case.empty(name, longer(shape, len(shape) - 1))
+            if tensor.get("contiguous") and prod(shape) > 1:
+                whole = case.empty(name, (*shape, 2))
+                yield name, f"{path}.contiguous", whole[..., 0]
+            if tensor.get("device"):
+                yield name, f"{path}.device", case.empty(name).to("meta")
 
 
 def assert_rule_rejected(case: Case) -> None:
@@ -320,11 +341,11 @@ def assert_rule_rejected(case: Case) -> None:
 
 def assert_combinations_rejected(case: Case, op: Instance) -> None:
     """Dtypes that are each admitted, but not together."""
-    kept, rows = case.values["T"], {(row["T"], row["U"]) for row in case.combos}
+    kept, columns = case.values["T"], list(case.combos[0]) if case.combos else []
     held = {case.params[name].get("dtype") for name in case.params}
     for other in FLOATS if case.combos and "T" not in held else ():
-        if (other, case.values["U"]) not in rows:
-            case.values["T"] = other
+        case.values["T"] = other
+        if {name: case.values[name] for name in columns} not in case.combos:
             with pytest.raises(SignatureError) as caught:
                 op.check(made(case))
             assert caught.value.declaration.startswith("dtype_combos")
@@ -348,12 +369,14 @@ def assert_results_judged(case: Case, op: Instance, record: Any) -> None:
         elif any(value is tensor for tensor in tensors.values()):
             wrong = [(path, value.clone()), (path, None)]
         else:
-            shape, kind = tuple(value.shape), torch.complex64
+            shape = tuple(value.shape)
             wrong = [
                 (f"{path}.shape", value.new_empty((*shape, 1))),
-                (f"{path}.dtype", value.to(kind)),
+                (f"{path}.dtype", value.to(torch.complex64)),
                 (path, None),
             ]
+            if prod(shape) > 1:
+                wrong.append((f"{path}.contiguous", value.new_empty((*shape, 2))[..., 0]))
         for declaration, other in wrong:
             with pytest.raises(SignatureError) as caught:
                 judge(**{name: other})

@@ -65,6 +65,7 @@ _LANGUAGE: dict[str, Any] = {
     "prod": prod,
     **{f.__name__: f for f in (len, sum, max, min, all)},
     "pool": SimpleNamespace(out=primitives.pool.out),
+    "conv": SimpleNamespace(out=primitives.conv.out),
     "inf": float("inf"),
 }  # fmt: skip
 

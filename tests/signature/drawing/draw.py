@@ -58,9 +58,8 @@ def add_input(case: Case, name: str, parts: list[str], dtype: str, **fields: Any
     """An input with these axes; `shape` overrides how they are written."""
     axes = f"[{', '.join(parts)}]"
     case.inputs[name] = {"dtype": dtype, "shape": axes, **fields}
+    case.inputs[name] |= some(case.rng, {"contiguous": True})
     case.shapes[name] = case.shape(axes)
-    if case.rng.random() < 0.2:
-        case.inputs[name]["contiguous"] = True
 
 
 def solving_axis(case: Case, name: str) -> str:
@@ -113,7 +112,7 @@ def wrapped(run: str) -> str:
 def add_held(case: Case, index: str) -> None:
     """Construction-time tensors: one that solves a length, perhaps one that may be absent."""
     rng, expressions = case.rng, Expressions(case, early=True)
-    hold(case, "held", f"[2 * {index}]", rng.choice(["float32", "T"]), {})
+    hold(case, "held", f"[2 * {index}, 2]", rng.choice(["float32", "T"]), {})
     case.dims.append(index)
     if rng.random() < 0.5:
         is_free = rng.random() < 0.5
@@ -121,6 +120,10 @@ def add_held(case: Case, index: str) -> None:
         there = rng.random() < 0.5 if is_free else case.value(str(condition))
         shape = f"[{expressions.length()}]"
         hold(case, "spare", shape, "float32", {"optional": condition}, there)
+    if rng.random() < 0.3:
+        values = f"full((k, {index}), {rng.randint(0, 3)})"
+        fields = {"values": values, "requires": ["in_range(0, 4)"]}
+        hold(case, "marks", f"[k, {index}]", "int64", fields)
 
 
 def hold(
@@ -128,8 +131,14 @@ def hold(
 ) -> None:
     """A construction-time tensor."""
     case.params[name] = {"dtype": dtype, "shape": shape, "kw_only": True, **fields}
+    case.params[name] |= some(case.rng, {"contiguous": True, "device": "cpu"})
     case.shapes[name] = case.shape(shape) if there else None
     case.arguments[name] = case.empty(name) if there else None
+
+
+def some(rng: random.Random, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields that are declared now and then."""
+    return {name: value for name, value in fields.items() if rng.random() < 0.2}
 
 
 class Family(NamedTuple):
@@ -296,10 +305,12 @@ def add_metadata(case: Case) -> None:
 
 def add_combos(case: Case) -> None:
     """Combinations of dtypes, that of the case among them."""
-    rng = case.rng
-    rows = {(case.values["T"], case.values["U"])}
-    rows |= {(rng.choice(FLOATS), rng.choice(OTHERS)) for _ in range(rng.randint(0, 4))}
-    case.combos = [{"T": t, "U": u} for t, u in sorted(rows)]
+    rng, sets = case.rng, {"T": FLOATS, "U": OTHERS}
+    if "fixed" in case.params:
+        sets["fixed"] = ("float32", "int8")
+    rows = {tuple(case.values[name] for name in sets)}
+    rows |= {tuple(map(rng.choice, sets.values())) for _ in range(rng.randint(0, 4))}
+    case.combos = [dict(zip(sets, row, strict=True)) for row in sorted(rows)]
 
 
 # What follows from the indices
@@ -340,6 +351,7 @@ def add_outputs(case: Case) -> None:
 def add_output(case: Case, name: str, shape: str, **fields: Any) -> None:
     dtype = Expressions(case).dtype()
     case.outputs[name] = {"dtype": dtype, "shape": shape, **fields}
+    case.outputs[name] |= some(case.rng, {"contiguous": True})
     case.shapes[name] = case.shape(shape)
 
 

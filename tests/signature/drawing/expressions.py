@@ -56,6 +56,7 @@ class Expressions:
             lambda: f"max(({a()}, {b()}))",
             lambda: f"min(({a()}, {b()}, 6))",
             lambda: f"pool.out({a()} + 2, 2, 1, 0, 1, {self.choice(0)})",
+            lambda: f"max((0, conv.out({a()}, {self.rng.randint(1, 3)}, 2, 1, 1)))",
             lambda: f"len({self.run()})",
             lambda: f"prod({self.run()})",
             lambda: f"sum({self.run()})",
@@ -77,6 +78,7 @@ class Expressions:
             "opt": lambda: f"per_axis(opt, {self.rng.randint(0, 1)}, 2, fallback=k)",
             "lims": lambda: "(sum(lims.value) if present(lims) else 1)",
             "window": "window[-1]",
+            "gaps": "len(gaps)",
             "layout": "(layout.tile if layout.kind == 'tiled' else layout.cols)",
             "store": lambda: (
                 "(store.value.cols if present(store) and store.value.kind == 'dense' else 2)"
@@ -144,6 +146,7 @@ class Expressions:
             "lims": ["present(lims)"],
             "wish": ["present(wish)"],
             "limit": ["present(limit)"],
+            "options": ["present(options)"],
             "layout": ["layout.kind == 'dense'", "(layout.kind == 'tiled' and layout.padded)"],
             "store": ["present(store)", "(present(store) and store.value.kind == 'tiled')"],
         }  # fmt: skip

@@ -101,6 +101,11 @@ def pair_with_gaps(rng: random.Random) -> Drawn:
     return Drawn(tuple(items), tuple(items), items)
 
 
+def gaps(rng: random.Random) -> Drawn:
+    items = [rng.choice([None, rng.randint(0, 4)]) for _ in range(rng.randint(0, 3))]
+    return Drawn(tuple(items), items, items)
+
+
 KINDS: dict[str, Kind] = {
     "mode": Kind("'row' | 'col' | 'both'", one_of("row", "col", "both"), ("diag", 1, None), 3),
     "soft": Kind("bool | None", maybe(one_of(False, True)), (1, "yes"), 3),
@@ -120,6 +125,8 @@ KINDS: dict[str, Kind] = {
     ),
     "lims": Kind("list[int] | None", maybe(sequence(0, 3)), (3, ["1"], [1.0]), 2),
     "axes": Kind("int | list[int] | None", maybe(axes), ("0", [None]), 2),
+    "gaps": Kind("list[int | None]", gaps, (None, [1.0], 2)),
+    "options": Kind("dict | None", maybe(one_of({"a": 1}, {})), ([], "a"), 2),
     "size": Kind("list[int] | tuple[int, ...]", sequence(0, 3), (3, None, [[1]])),
     "window": Kind("tuple[int, int]", sequence(0, 3, 2), ((1,), 1, (1, False))),
     "wish": Kind(

@@ -134,6 +134,23 @@ def test_an_unusable_source_is_a_finding(source: Any, message: str) -> None:
     assert [found.message for found in report.findings] == [message]
 
 
+def test_messages_quote_part_of_a_long_text() -> None:
+    text = "R + " * 2000 + "** R"
+    spec = varied(status="x" * 5000)
+    spec["signature"]["shape_rules"] = [text]
+    [status, rule] = [
+        found.message for found in manifest.validate(source={"AFwdOp": spec}).findings
+    ]
+    assert status.startswith("[V5] expected implemented or spec-only, got 'xxx")
+    assert "at character 8001 of '…" in rule
+    assert rule.endswith("+ ** R'")
+    assert max(len(status), len(rule)) < 400
+    spec["signature"] |= {"shape_rules": [], "dtype_combos": [{"T" * 5000: "float16"}]}
+    found = manifest.validate(source={"AFwdOp": spec}).findings
+    assert max(len(each.message) for each in found) <= len("[V21] ") + 1000
+    assert any(each.message.endswith("…") for each in found)
+
+
 def test_load_problems_belong_to_the_whole_manifest_only(monkeypatch: pytest.MonkeyPatch) -> None:
     known = Manifest().adding([mapping_content({"AcmeFwdOp": SPEC}, Source("test", None))])
     failed = registry.problem("entry point acme (acme:SPECS)", "", "cannot be loaded: no")

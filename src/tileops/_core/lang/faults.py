@@ -78,6 +78,14 @@ def _cut(message: str) -> str:
     return message if len(message) <= _MESSAGE else f"{message[: _MESSAGE - 1]}…"
 
 
+def excerpt(text: str, offset: int) -> str:
+    """A text, or the part of a long one around a place."""
+    if len(text) <= 2 * _EXCERPT:
+        return text
+    start, stop = max(0, offset - _EXCERPT), offset + _EXCERPT
+    return f"{'…' if start else ''}{text[start:stop]}{'…' if stop < len(text) else ''}"
+
+
 def caret(text: str, offset: int) -> str:
     """Two lines: the text around `offset`, and a caret below the character at `offset`.
 

@@ -38,7 +38,7 @@ def findings(spec: OpSpec, complaints: Iterable[Complaint]) -> tuple[Finding, ..
     ordered = sorted(
         dict.fromkeys(complaints), key=lambda c: (_place(spec, c.path), c.check, c.path)
     )
-    return tuple(Finding(spec.name, c.path, c.level, f"[V{c.check}] {c.message}") for c in ordered)
+    return tuple(Finding.of(spec.name, c.path, c.check, c.message, c.level) for c in ordered)
 
 
 def _place(spec: OpSpec, path: str) -> tuple[int, int]:

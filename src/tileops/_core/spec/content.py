@@ -52,7 +52,7 @@ class Content:
 
 def problem(label: str, path: str, message: str, line: int = 0, column: int = 0) -> Problem:
     """A finding of check 1 about a file rather than a spec."""
-    found = Finding(label, path, "error", f"[V1] {message}")
+    found = Finding.of(label, path, 1, message)
     return Problem(found, Location(label, line, column))
 
 

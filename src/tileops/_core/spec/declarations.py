@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tileops._core.lang.faults import LanguageFault
+from tileops._core.lang.faults import LanguageFault, excerpt
 from tileops._core.lang.nodes import Expr, Shape
 from tileops._core.lang.parser import parse_expression, parse_shape
 from tileops._core.lang.tokens import MAX_DIGITS
@@ -39,7 +39,8 @@ def parsed(entry: Entry, text: str, parse: Callable[[str], N], check: int) -> N 
     try:
         return parse(text)
     except LanguageFault as fault:
-        entry.error(check, f"{fault.message}, at character {fault.offset + 1} of {text!r}")
+        shown = repr(excerpt(text, fault.offset))
+        entry.error(check, f"{fault.message}, at character {fault.offset + 1} of {shown}")
         return None
 
 

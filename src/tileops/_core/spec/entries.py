@@ -52,11 +52,11 @@ class Reading:
     def error(self, check: int, path: str, message: str) -> None:
         """Report a fault and mark its path as unknown."""
         self.unknown.add(path)
-        self.findings.append(Finding(self.op, path, "error", f"[V{check}] {message}"))
+        self.findings.append(Finding.of(self.op, path, check, message))
 
     def remark(self, check: int, path: str, message: str) -> None:
         """Report an advisory."""
-        self.findings.append(Finding(self.op, path, "advisory", f"[V{check}] {message}"))
+        self.findings.append(Finding.of(self.op, path, check, message, "advisory"))
 
     def inherit(self, path: str, findings: Collection[Finding]) -> None:
         """Mark a path as unknown because of faults found elsewhere."""

@@ -105,9 +105,9 @@ class Manifest:
                     message = _taken(name, records[name].source)
                     problems.append(problem(label, name, message, node.line))
                 elif not isinstance(node.value, dict):
-                    message = f"[V3] expected a mapping, got {show(node.value)}"
+                    fault = Finding.of(name, "", 3, f"expected a mapping, got {show(node.value)}")
                     place = Location(label, node.line, node.column)
-                    problems.append(Problem(Finding(name, "", "error", message), place))
+                    problems.append(Problem(fault, place))
                 else:
                     records[name] = _Record(node, content.source, content.repeated.get(name, ()))
         return self._successor(records, adts, tuple(problems), self.allowed)

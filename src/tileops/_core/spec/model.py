@@ -18,6 +18,10 @@ from tileops._core.lang.param_types import ParamType
 N = TypeVar("N")
 
 
+MOST_CHARACTERS = 1000
+"""Characters of a finding's message."""
+
+
 class Finding(NamedTuple):
     """One fault or remark; `message` starts with the check's number, `[V27]`."""
 
@@ -25,6 +29,20 @@ class Finding(NamedTuple):
     field: str
     level: Literal["error", "advisory"]
     message: str
+
+    @classmethod
+    def of(
+        cls,
+        op: str,
+        field: str,
+        check: int,
+        message: str,
+        level: Literal["error", "advisory"] = "error",
+    ) -> Finding:
+        """What a check has against a field; what quotes a long text is cut."""
+        is_long = len(message) > MOST_CHARACTERS
+        shown = f"{message[: MOST_CHARACTERS - 1]}…" if is_long else message
+        return cls(op, field, level, f"[V{check}] {shown}")
 
 
 @dataclass(frozen=True)

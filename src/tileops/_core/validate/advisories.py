@@ -25,4 +25,4 @@ def check_advisories(spec: OpSpec, branches: Branches, branch_limit: int) -> Ite
 
 
 def _remark(spec: OpSpec, check: int, path: str, message: str) -> Finding:
-    return Finding(spec.name, path, "advisory", f"[V{check}] {message}")
+    return Finding.of(spec.name, path, check, message, "advisory")

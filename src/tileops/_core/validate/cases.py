@@ -198,4 +198,4 @@ class _Cases:
                     yield self._error(41, "workloads", f"{tensor.name} is never {word}")
 
     def _error(self, check: int, path: str, message: str) -> Finding:
-        return Finding(self.spec.name, path, "error", f"[V{check}] {message}")
+        return Finding.of(self.spec.name, path, check, message)

@@ -81,7 +81,7 @@ def _subclasses(base: type[Any], spec: OpSpec) -> dict[str, type[Any]]:
 
 
 def _error(spec: OpSpec, check: int, path: str, message: str) -> Finding:
-    return Finding(spec.name, path, "error", f"[V{check}] {message}")
+    return Finding.of(spec.name, path, check, message)
 
 
 def _check_listed(spec: OpSpec) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def check_exports(families: Mapping[str, Mapping[str, str | None]]) -> Iterator[
 
 
 def _export(op: str, path: str, message: str) -> Finding:
-    return Finding(op, path, "error", f"[V46] {message}")
+    return Finding.of(op, path, 46, message)
 
 
 # __init__

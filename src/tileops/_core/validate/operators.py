@@ -85,4 +85,4 @@ def _form_in(schema: Any) -> Form:
 
 
 def _error(spec: OpSpec, message: str) -> Finding:
-    return Finding(spec.name, "signature", "error", f"[V50] {message}")
+    return Finding.of(spec.name, "signature", 50, message)

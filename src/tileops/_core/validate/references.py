@@ -20,7 +20,7 @@ def check_references(spec: OpSpec, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _error(spec: OpSpec, check: int, path: str, message: str) -> Finding:
-    return Finding(spec.name, path, "error", f"[V{check}] {message}")
+    return Finding.of(spec.name, path, check, message)
 
 
 # ref_api

@@ -236,6 +236,8 @@ class Instantiation:
             self.spec, {**self.inference.values, **values}, self.inference.present, {}, {}
         )
         for tensor in self.finder.tensors(self.point):
+            if tensor.name not in values:  # requires what nothing generates, a fault of its own
+                continue
             for declared, call in self.finder.requirements(tensor, self.point):
                 if declared.path not in self.ignored:
                     self._check_requirement(declared, call, values[tensor.name], scope)

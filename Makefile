@@ -65,8 +65,9 @@ golden: .venv/.dev ## Rewrite the expected generated code, and the type stubs of
 	$(PYTEST) tests/golden --rewrite-golden
 	$(BIN)/tileops stubs
 
-pages: .venv/.dev ## Rewrite docs/ops, the pages of all ops
+pages: .venv/.dev ## Rewrite what follows from specs and results: docs/ops, README's table and picture
 	$(BIN)/tileops docs docs/ops --results benchmarks/results
+	$(BIN)/python scripts/readme_results.py
 
 bench: .venv/.dev ## Time the ops with TileLang kernels on this machine's GPU, and write the report
 	mkdir -p '$(RESULTS)'

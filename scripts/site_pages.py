@@ -2,9 +2,9 @@
 
 Documents at the root of the tree become pages, README.md the first. A link from a document to any
 other file of the tree leads to a page that shows this file. Fences carry words for the tests
-(`file NAME`, `raises ERROR`), which become titles. Diagrams of imports become tables, since what
-draws them would be fetched from elsewhere. Links and fences in the documents stay as they read best
-in the tree.
+(`file NAME`, `append FILE`, `raises ERROR`), which become titles. Diagrams of imports become
+tables, since what draws them would be fetched from elsewhere. Links and fences in the documents
+stay as they read best in the tree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLACES = {
 }
 ORIGINS = {place: document for document, place in PLACES.items()}
 LINK = re.compile(r"(?<=\]\()(?P<target>(?!\w+:)[^)#\s]+)")
-FENCE = re.compile(r"^(?P<ticks>```)(?P<language>\w+) (?P<words>.+)$", re.MULTILINE)
+FENCE = re.compile(r"^```(?P<language>\w+) (?P<words>.+)$", re.MULTILINE)
 DIAGRAM = re.compile(r"^```mermaid\nflowchart TD\n(?P<arrows>.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".md": "markdown", ".json": "json"}
 
@@ -108,8 +108,9 @@ def listed(path: Path) -> bool:
 def titled(fence: re.Match[str]) -> str:
     """A fence whose words for the tests are a title."""
     kind, *rest = fence["words"].split()
-    title = {"file": " ".join(rest), "raises": f"raises {' '.join(rest)}"}.get(kind)
-    return f"{fence['ticks']}{fence['language']}" + (f' title="{title}"' if title else "")
+    before = {"file": "", "append": "added to ", "raises": "raises "}.get(kind)
+    title = "" if before is None else f' title="{before}{" ".join(rest)}"'
+    return f"```{fence['language']}{title}"
 
 
 def table_of(diagram: re.Match[str]) -> str:

@@ -25,14 +25,17 @@ MODULES = {
 """What commands are here: modules of the interpreter that runs the tests."""
 
 
-def run_session(body: str) -> None:
-    """Run the commands of a block in the current folder, and compare what they print."""
+def run_session(body: str, source: Path = ROOT / "src") -> None:
+    """Run the commands of a block in the current folder, and compare what they print.
+
+    `source` is where TileOPs is imported from.
+    """
     for command, expected in commands(body):
         if command == "pip install -e .":
             announce(Path.cwd())
             continue
         done = subprocess.run(
-            here(command), shell=True, check=False, env=surroundings(), timeout=300,
+            here(command), shell=True, check=False, env=surroundings(source), timeout=300,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         pattern = ".*?".join(map(re.escape, expected.split("…")))
@@ -52,9 +55,9 @@ def here(command: str) -> str:
     return shlex.join([sys.executable, *MODULES[name], *words]) if name in MODULES else command
 
 
-def surroundings() -> dict[str, str]:
-    """The environment of a command: this tree and the current folder can be imported."""
-    path = os.pathsep.join([str(Path.cwd()), str(ROOT / "src")])
+def surroundings(source: Path) -> dict[str, str]:
+    """The environment of a command: TileOPs and what lies in the folder can be imported."""
+    path = os.pathsep.join([str(Path.cwd()), str(source)])
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"}
 
 

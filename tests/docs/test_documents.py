@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shlex
 from importlib.util import find_spec
 from operator import itemgetter
@@ -21,6 +22,7 @@ from tileops.cli.main import build_parser
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!\w+:)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"`(tileops [a-z][^`\n]*)`|^(tileops [a-z].*)$", re.MULTILINE)
+RUNNABLE = ([], ["tilelang"]) if find_spec("tilelang") else ([],)
 SET_UP = re.compile(r"^make (\w+)", re.MULTILINE)
 
 
@@ -40,13 +42,14 @@ def test_examples_run(path: Path) -> None:
     """Blocks of one document share their names and a folder.
 
     A block marked `file NAME` is a file that lies where the later ones run, `fragment` is parsed
-    only, `raises ERROR` raises, and what is marked `tilelang` needs it.
+    only, `raises ERROR` raises, and what is marked `tilelang` needs it. What is appended to the
+    tree and what runs there is the matter of `test_contributing`.
     """
     names: dict[str, Any] = {"__name__": "example"}
     for (language, *words), body in filter(itemgetter(0), all_fences(path)):
         if words[:1] == ["file"]:
             write(Path(words[1]), body)
-        elif language == "console" and (words != ["tilelang"] or find_spec("tilelang")):
+        elif language == "console" and words in RUNNABLE:
             run_session(body)
         elif language == "python":
             run_block(compile(ast.parse(body), str(path), "exec"), words, names)
@@ -61,7 +64,7 @@ def run_block(code: CodeType, words: list[str], names: dict[str, Any]) -> None:
     if words[:1] == ["raises"]:
         with pytest.raises(getattr(errors, words[1])):
             exec(code, names)
-    elif words[:1] != ["fragment"]:
+    elif words[:1] not in (["fragment"], ["append"]):
         exec(code, names)
 
 
@@ -79,6 +82,11 @@ def test_readme_has_two_set_up_commands() -> None:
     commands = [SET_UP.findall(body) for _, body in fences(ROOT / "README.md", "sh")]
     assert commands[0] == ["demo", "test"]
     assert "make demo" in section
+
+
+def test_readme_shows_the_results() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "readme_results.py"))
+    assert script["main"](["--check"]) == 0
 
 
 def test_every_target_of_the_makefile_is_explained() -> None:

@@ -338,3 +338,29 @@ def test_solved_values_survive_copies(rope):
         assert copied == solved
         assert copied.parameters == solved.parameters
     assert repr(solved) == repr(dict(solved))
+
+
+CONDITIONAL = """
+HeldFwdOp:
+  signature:
+    forall: {N: Dim}
+    params:
+      wide: {type: bool}
+      extra: {dtype: int32, shape: "[2]", optional: wide, contiguous: true, device: cpu}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[N]"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        (torch.ones(4).int()[::2], 'params.extra.contiguous "true": expected a contiguous tensor'),
+        (torch.ones(2).int().to("meta"), 'params.extra.device "cpu": expected cpu, got meta'),
+        (None, 'params.extra.optional "wide": extra was not passed but wide=True'),
+    ],
+)
+def test_a_conditional_tensor_that_is_due_is_judged_by_its_form(op_for, extra, text):
+    with pytest.raises(SignatureError) as caught:
+        op_for(CONDITIONAL, wide=True, extra=extra)
+    assert text in str(caught.value)

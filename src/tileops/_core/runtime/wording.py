@@ -134,6 +134,8 @@ def _presence(tensor: TensorInput, condition: Expr | None, known: Known) -> Faul
         return _of_tensor(tensor, "", None, strange)
     if condition is None or not isinstance(declared, Declaration) or declared.node is None:
         return None
+    if evaluate(condition, known) is (given is not None):
+        return None
     if given is None:
         passed = f"{tensor.name} was not passed"
     else:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.evaluate import generate, holds
+from tileops._core.lang.extents import excess
 from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.nodes import Call, Expr, Shape, Splice
 from tileops._core.lang.primitives.contents import Contents
@@ -214,9 +215,12 @@ class Instantiation:
         return str(self._value(folded, tensor.dtype, 38))
 
     def _form(self, tensor: TensorInput | TensorOutput) -> TensorForm:
-        shape = self._shape(tensor.shape)
+        shape, dtype = self._shape(tensor.shape), self._dtype(tensor)
+        reason = excess(shape, dtype)
+        if reason is not None:
+            raise self._fault(38, f'{tensor.shape.path} "{tensor.shape.text}": {reason}')
         contents = self.contents.get(tensor.name)
-        return TensorForm(shape, self._dtype(tensor), contents and contents.values)
+        return TensorForm(shape, dtype, contents and contents.values)
 
     def _shape(self, declared: Declaration[Shape]) -> tuple[int, ...]:
         shape: list[int] = []

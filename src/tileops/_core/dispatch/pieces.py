@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-PIECE = 1 << 16
+PIECE = 1 << 17
 """Elements that are widened at once."""
 
 

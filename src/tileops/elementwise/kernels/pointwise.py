@@ -227,6 +227,10 @@ class GatedPortableKernel(PortableKernel[GatedCall], GatedFwdInterface):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the gate."""
-        gate, value = x[:, : self.call.n], x[:, self.call.n :]
-        wide = gate.to(torch.promote_types(x.dtype, torch.float32))
-        return FUNCTIONS[self.call.function](wide).mul_(value).to(x.dtype)
+        n, function = self.call.n, FUNCTIONS[self.call.function]
+
+        def gated(x: Tensor) -> Tensor:
+            wide = x.to(torch.promote_types(x.dtype, torch.float32))
+            return function(wide[:, :n]).mul_(wide[:, n:])
+
+        return by_rows(gated, x.new_empty(x.shape[0], n), x)

@@ -194,10 +194,10 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
         """Normalise every row."""
 
         def affine(x: Tensor, scale: Tensor, shift: Tensor, *gate: Tensor) -> Tensor:
-            wide = x.to(torch.promote_types(x.dtype, torch.float32))
-            normed = F.layer_norm(wide, (self.call.n,), eps=self.call.eps)
-            normed.mul_(scale).add_(shift)
-            return normed.mul_(*gate) if gate else normed
+            wide = torch.promote_types(x.dtype, torch.float32)
+            normed = F.layer_norm(x.to(wide), (self.call.n,), eps=self.call.eps)
+            normed.mul_(scale.to(wide)).add_(shift.to(wide))
+            return normed.mul_(gate[0].to(wide)) if gate else normed
 
         given = (x, scale, shift) if gate is None else (x, scale, shift, gate)
         return by_rows(affine, torch.empty_like(x), *given)

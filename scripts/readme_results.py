@@ -24,7 +24,7 @@ BEGIN, END = "<!-- measured -->\n", "<!-- end of measured -->"
 STYLE = """<style>
 text { font: 11px system-ui, sans-serif; fill: #66645e; }
 .axis, .roof-label { fill: #1d1c1a; }
-.roof-label { font-size: 9px; }
+.roof-label { font-size: 9px; paint-order: stroke; stroke: #faf9f7; stroke-width: 3; }
 .grid { stroke: #e3e1db; }
 .roof { stroke: #1d1c1a; stroke-width: 1.5; }
 .point { fill: #1f6f9f; fill-opacity: 0.55; }

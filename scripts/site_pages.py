@@ -30,6 +30,8 @@ PLACES = {
 ORIGINS = {place: document for document, place in PLACES.items()}
 LINK = re.compile(r"(?<=\]\()(?P<target>(?!\w+:)[^)#\s]+)")
 FENCE = re.compile(r"^```(?P<language>\w+) (?P<words>.+)$", re.MULTILINE)
+ROW = re.compile(r"^\|.*\\\|.*$", re.MULTILINE)
+CODE = re.compile(r"`[^`]+`")
 DIAGRAM = re.compile(r"^```mermaid\nflowchart TD\n(?P<arrows>.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".md": "markdown", ".json": "json"}
 
@@ -47,13 +49,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The text of a page as the site needs it."""
     here = page.file.src_uri
+    if page.parent is None:  # it has no neighbours that a list beside it could name
+        page.meta["hide"] = ["navigation"]
     origin = ORIGINS.get(here, DOCS + here)
 
     def moved(match: re.Match[str]) -> str:
         target = resolved(origin, match["target"])
         return relpath(place_of(target), str(Path(here).parent)) if target else match["target"]
 
-    return FENCE.sub(titled, DIAGRAM.sub(table_of, LINK.sub(moved, markdown)))
+    shown = DIAGRAM.sub(table_of, LINK.sub(moved, markdown))
+    return ROW.sub(barred, FENCE.sub(titled, shown))
 
 
 def documents() -> Iterator[str]:
@@ -111,6 +116,11 @@ def titled(fence: re.Match[str]) -> str:
     before = {"file": "", "append": "added to ", "raises": "raises "}.get(kind)
     title = "" if before is None else f' title="{before}{" ".join(rest)}"'
     return f"```{fence['language']}{title}"
+
+
+def barred(row: re.Match[str]) -> str:
+    """A row of a table, whose code needs no escapes of bars here; readers of the tree need them."""
+    return CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0])
 
 
 def table_of(diagram: re.Match[str]) -> str:

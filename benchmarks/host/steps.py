@@ -10,6 +10,8 @@ from typing import Any
 
 from calls import Functions, Subject
 
+from tileops._core.op.kinds import Kind
+
 
 def _nothing(*_: Any, **__: Any) -> None:
     return None
@@ -26,10 +28,11 @@ def steps_of(subject: Subject) -> Functions:
     op, arguments, _ = subject
     unit = type(op)._call_boundary.__globals__
     result = op(*arguments)
-    key, (kind,) = op._instance_key, op._known_calls
-    facts = op._known_calls[kind][1]
+    key, (kind,) = op._instance_key, op._known_calls.values()
     boundary = _with(type(op)._call_boundary, _direct_0=_nothing)
-    stub = type("Stub", (), {"_run_call": _nothing, "forward": _nothing})()
+    known = Kind(kind.record, kind.facts)
+    known.tell_by(arguments)  # Outside the operator autograd is on.
+    stub = type("Stub", (), {"_run_call": _nothing, "forward": _nothing, "_latest_kind": known})()
     body = _with(unit["_body_0"], _instances={key: lambda: stub})
     asked: list[Any] = []
     fits, run = unit["_fits_0"], op._run_call
@@ -49,8 +52,8 @@ def steps_of(subject: Subject) -> Functions:
     return {
         "bind": lambda: boundary(op, *arguments),
         "kind": lambda: body(*arguments, key),
-        "steps": lambda: run(arguments, lambda *_: result, {}, kind, lambda *_: True),
-        "result": lambda: fits(op, facts.promised, result, arguments, {}),
+        "steps": lambda: run(arguments, lambda *_: result, {}, kind, None, lambda *_: True),
+        "result": lambda: fits(op, known, result, arguments, {}),
         "call_spec": lambda: make(*fields, device=call.device),
         "kernel_for": lambda: op.kernel_for(interface, call),
         "body": lambda: shallow.forward(*arguments),

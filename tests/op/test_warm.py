@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from toys import add_op, body_op, define, pair, spec, tensor
 
 from tileops import Op, SignatureError, backend
-from tileops._core.op import calls
+from tileops._core.op import kinds
+from tileops._core.runtime import likeness
+from tileops._core.runtime.likeness import never, unmade
 from tileops.norm import RMSNormFwdOp
 
 
@@ -36,6 +39,13 @@ def checks(monkeypatch):
 
     watch.ran = ran
     return watch
+
+
+def warmed(op, *arguments):
+    """The op, after as many calls of one kind as it takes to tell that by a look."""
+    for _ in range(4):
+        op(*arguments)
+    return op
 
 
 def test_second_call_of_a_kind_checks_nothing_anew(checks):
@@ -124,8 +134,8 @@ def test_each_kind_is_checked_once(full, checks):
 )
 def test_other_kinds_are_still_rejected(full, arguments, text):
     op = full()
-    op(ones(2, 2), ones(2, 2))
     op(ones(2, 2), ones(2, 2), None, ones(2, 2))
+    warmed(op, ones(2, 2), ones(2, 2))
     with pytest.raises(SignatureError, match=text):
         op(*arguments)
 
@@ -160,7 +170,7 @@ def test_results_are_judged_on_every_call(wrong):
         lambda self, x: wrongs[0](x) if wrongs else x + 1,
     )()  # fmt: skip
     x = ones(4)
-    op(x)
+    warmed(op, x)
     record = op.last_call
     wrongs.append(wrong)
     with pytest.raises(SignatureError, match="outputs"):
@@ -221,7 +231,7 @@ def test_op_whose_device_may_come_from_the_process_is_checked_each_time(checks):
 
 
 def test_kinds_are_bounded(monkeypatch):
-    monkeypatch.setattr(calls, "MOST_KINDS", 8)
+    monkeypatch.setattr(kinds, "MOST_KINDS", 8)
     op = add_op()()
     for n in range(1, 30):
         op(*pair(n))
@@ -245,7 +255,7 @@ def test_traced_calls_leave_no_kind_behind(full):
 
 
 def test_kinds_from_many_threads(monkeypatch):
-    monkeypatch.setattr(calls, "MOST_KINDS", 4)
+    monkeypatch.setattr(kinds, "MOST_KINDS", 4)
     op = add_op()(3.0)
     faults = []
 
@@ -331,7 +341,7 @@ def many():
 def test_every_output_is_judged_on_a_known_kind(many, buffered, wrong, text):
     op, answers = many
     arguments = [ones(4), ones(4), *([ones(4)] if buffered else [])]
-    for _ in range(2):
+    for _ in range(4):
         assert [r is None for r in op(*arguments)] == [False, False, False, True]
     answers.append(wrong)
     with pytest.raises(SignatureError, match=text):
@@ -346,8 +356,7 @@ def test_new_outputs_that_share_storage_are_judged_on_a_known_kind():
         return (y, y[:]) if wrongs else (y, x + 2)
 
     op = body_op("Twins", {"x": tensor()}, {"y": tensor(), "z": tensor()}, forward)()
-    op(ones(2))
-    op(ones(2))
+    warmed(op, ones(2))
     wrongs.append(True)
     with pytest.raises(SignatureError, match="shares it with y"):
         op(ones(2))
@@ -364,10 +373,91 @@ def test_new_outputs_that_share_storage_are_judged_on_a_known_kind():
 )
 def test_arguments_that_no_kernel_takes_are_refused_on_a_known_kind(value, text):
     op = body_op("Plain", {"x": tensor()}, {"y": tensor()}, lambda self, x: x + 1)()
-    op(ones(2, 2))
-    op(ones(2, 2))
+    warmed(op, ones(2, 2))
     with pytest.raises(SignatureError, match=text):
         op(value)
+
+
+def seen(op):
+    """Whether the latest call's kind and results are told by a look."""
+    return [
+        test not in (never, unmade) for test in (op._latest_kind.admits, op._latest_kind.fulfils)
+    ]
+
+
+def test_calls_in_a_row_are_told_by_a_look_and_others_by_their_key():
+    op = add_op()(2.0)
+    for n, expected in ((3, [True, True]), (5, [True, True])):
+        x, y = pair(n)
+        assert torch.equal(warmed(op, x, y)(x, y), 2 * x + y)
+        assert seen(op) == expected
+    kind = op._latest_kind
+    for turn in range(6):
+        x, y = pair(3 + turn % 2, seed=turn)
+        assert torch.equal(op(x, y), 2 * x + y)
+    assert seen(op) == [False, False]
+    assert (kind.admits, kind.fulfils) == (never, never)
+
+
+def test_a_look_does_not_outlive_the_form_of_the_tensors():
+    op = body_op("Form", {"x": tensor()}, {"y": tensor()}, lambda self, x: x.contiguous() + 1)()
+    x = ones(2, 2)
+    warmed(op, x)
+    for other in (ones(2, 4)[:, ::2], torch.nn.Parameter(x, requires_grad=False), ones(2, 2).t()):
+        for _ in range(4):
+            assert torch.equal(op(other), other + 1)
+    x.resize_(3)
+    assert op(x.fill_(1)).tolist() == [2, 2, 2]
+    with torch.inference_mode():
+        assert op(ones(2, 2)).tolist() == [[2, 2], [2, 2]]
+
+
+def test_result_that_requires_grad_is_refused_where_no_gradient_is_recorded():
+    given = []
+    op = body_op(
+        "Leaf", {"x": tensor()}, {"y": tensor()}, lambda self, x: given[0] if given else x + 1
+    )()
+    with torch.no_grad():
+        warmed(op, ones(2))
+        given.append(ones(2, requires_grad=True))
+        with pytest.raises(SignatureError, match="outputs.y"):
+            op(ones(2))
+
+
+def test_tensor_that_appears_or_vanishes_is_another_kind(full):
+    op = full()
+    warmed(op, ones(2, 2), ones(2, 2))
+    warmed(op, ones(2, 2), ones(2, 2), ones(2, 2))
+    warmed(op, ones(2, 2), ones(2, 2))
+    assert [op.last_call.present(name) for name in ("x", "acc", "w")] == [True, True, False]
+    assert len(op._known_calls) == 2
+
+
+def test_calls_are_told_by_their_keys_where_torch_has_no_such_test(monkeypatch):
+    monkeypatch.setattr(likeness, "TensorGuards", None)
+    op = add_op()(2.0)
+    x, y = pair()
+    assert torch.equal(warmed(op, x, y)(x, y), 2 * x + y)
+    assert op._latest_kind.admits is never
+
+
+def test_tensors_of_other_types_are_told_by_their_keys():
+    class Marked(torch.Tensor):
+        pass
+
+    op = add_op()(2.0)
+    x, y = (item.as_subclass(Marked) for item in pair())
+    assert torch.equal(warmed(op, x, y)(x, y), 2 * x + y)
+    assert op._latest_kind.admits is never
+
+
+def test_what_tells_a_kind_keeps_no_tensor():
+    op = add_op()(2.0)
+    x, y = pair()
+    result = warmed(op, x, y)(x, y)
+    kept = [weakref.ref(tensor) for tensor in (x, y, result)]
+    del x, y, result
+    assert [reference() for reference in kept] == [None, None, None]
 
 
 def test_gradients_are_left_out_where_none_is_wanted():

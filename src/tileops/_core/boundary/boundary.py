@@ -24,6 +24,7 @@ from tileops._core.boundary.schema import operator_schema
 from tileops._core.boundary.source import entry_source, returned_outputs
 from tileops._core.boundary.warm import held_names
 from tileops._core.codegen.loading import compile_source
+from tileops._core.runtime.likeness import ABSENT, likeness, unmade
 from tileops._core.runtime.tensors import is_ordinary, is_writable, shares_storage
 from tileops._core.runtime.tracing import is_traced
 from tileops._core.signature.plan import EffectBranch
@@ -37,12 +38,12 @@ class CallEntry:
     """How calls of a class enter; `text` is the source it was compiled from.
 
     `bind` is a function of the instance and the call's arguments. Where no operator is entered,
-    `kind` gives the kind of a call and `fits` tells whether its result is plainly right.
+    `key` gives the key of a call's kind and `fits` tells whether its result is plainly right.
     """
 
     text: str
     bind: Callable[..., BoundCall]
-    kind: Callable[..., tuple[Any, ...] | None] | None = None
+    key: Callable[..., tuple[Any, ...] | None] | None = None
     fits: Callable[..., bool] | None = None
 
     def is_current(self) -> bool:
@@ -69,7 +70,7 @@ def make_entry(
     """The entry of a class without a boundary."""
     text = entry_source(spec, parameters, tuple(effects))
     unit = _compiled(spec, text, parameters)
-    return CallEntry(text, unit["_bind_call"], unit["_kind"], unit.get("_fits_0"))
+    return CallEntry(text, unit["_bind_call"], unit["_key_of"], unit.get("_fits_0"))
 
 
 def make_boundary(
@@ -172,6 +173,9 @@ def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> d
 _HELPERS: dict[str, Any] = {
     "_PLAIN": (torch.Tensor, torch.nn.Parameter),
     "_Tensor": torch.Tensor,
+    "_absent": ABSENT,
+    "_likeness": likeness,
+    "_unmade": unmade,
     "_strided": torch.strided,
     "_shares_storage": shares_storage,
     # Leaves out the kernel of a gradient formula, which is written in Python.

@@ -46,6 +46,23 @@ def refuse_out(op: Any, value: object) -> NoReturn:
     _refuse_tensor(op, "out", value)
 
 
+def unserved_input(
+    op: Any, args: Sequence[object], kwargs: Mapping[str, object]
+) -> SignatureError | None:
+    """The fault of the first input of a form that the dispatcher knows no kernel for, or None."""
+    for name, value in _by_name(op, args, kwargs).items():
+        fault = unusual(value) if isinstance(value, torch.Tensor) else None
+        if fault is not None:
+            return _value_error(op, f"inputs.{name}", fault)
+    return None
+
+
+def _by_name(op: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a call that bind."""
+    names = [parameter.name for parameter in op._call_parameters]
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
 def _refuse_tensor(op: Any, path: str, value: object) -> NoReturn:
     if not isinstance(value, torch.Tensor):
         raise _type_error(op, path, f"expected a tensor, got {shown_with_type(value)}")
@@ -81,10 +98,9 @@ def stray_real_tensors(
     mode = active_fake_mode()
     if mode is None or _admits_real_tensors(mode):
         return None
-    names = [parameter.name for parameter in op._call_parameters]
     real = [
         name
-        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items()
+        for name, value in _by_name(op, args, kwargs).items()
         if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
     ]
     if not real:

@@ -1,10 +1,10 @@
 """Printing the source of a class's call entry: binding, and the boundary with its operators.
 
 One unit per class. Names of the unit's own begin with an underscore, which names of a spec never
-do. `_bind_call` gives the arguments as inputs, writes and execution arguments. `_kind` says what
-kind of call it is, `_fits_N` whether a result of an effect branch is plainly right. With a
-boundary, `_body_N` is what the operator of a branch runs and `_call_boundary` calls the operator
-and assembles the result; where there are several branches, `_call_N` does so for each.
+do. `_bind_call` gives the arguments as inputs, writes and execution arguments. `_key_of` gives the
+key of the kind of call that it is, `_fits_N` tells whether a result of an effect branch is plainly
+right. With a boundary, `_body_N` is what the operator of a branch runs and `_call_boundary` calls
+the operator and assembles the result; where there are several branches, `_call_N` does so for each.
 Straight-line code: nothing is looped over, looked up or built that is known from the spec.
 """
 
@@ -16,7 +16,7 @@ from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.warm import (
     ResultTest,
     held_names,
-    kind_items,
+    key_items,
     moves_tensors,
     own_tensor,
 )
@@ -50,7 +50,7 @@ def entry_source(
             printer.print_body(number, branch)
             ResultTest(writer, spec, branch).print(f"_fits_{number}")
     else:
-        printer.print_kind()
+        printer.print_key()
         if len(branches) == 1:
             ResultTest(writer, spec, branches[0]).print("_fits_0")
     return writer.text()
@@ -75,7 +75,7 @@ class _EntryPrinter:
         with self.writer.function(
             "_bind_call", self._signature(), "tuple", "The call's arguments, bound."
         ):
-            self._print_checks()
+            self._print_checks(forms=True)
             if self.spec.has_boundary:
                 self._print_tangent_check()
                 self._print_gradient_check()
@@ -102,11 +102,12 @@ class _EntryPrinter:
             listed.append(name if parameter.required else f"{name}={default}")
         return listed
 
-    def print_kind(self) -> None:
-        """Print `_kind`, for a class whose calls enter without an operator."""
+    def print_key(self) -> None:
+        """Print `_key_of`, for a class whose calls enter without an operator."""
         doc = "What decides the outcome of the check beside the instance; None if more does."
-        with self.writer.function("_kind", ["_op", "_inputs", "_arguments", "_held"], "tuple", doc):
-            items = kind_items(self.spec, has_out=False)
+        arguments = ["_op", "_inputs", "_arguments", "_held"]
+        with self.writer.function("_key_of", arguments, "tuple", doc):
+            items = key_items(self.spec, has_out=False)
             if not items:
                 self.writer.line("return None")
                 return
@@ -114,7 +115,7 @@ class _EntryPrinter:
             if "out" in self.names:
                 with self.writer.block("if 'out' in _arguments"):
                     self.writer.line("out = _arguments['out']")
-                    self.writer.items("return (", kind_items(self.spec, has_out=True), ")")
+                    self.writer.items("return (", key_items(self.spec, has_out=True), ")")
             self.writer.items("return (", items, ")")
 
     def print_examination(self) -> None:
@@ -148,34 +149,56 @@ class _EntryPrinter:
         inputs = self.spec.signature.inputs
         return parameter.role == "out" or inputs[parameter.name].mutated is not False
 
-    def _print_checks(self) -> None:
+    def _print_checks(self, *, forms: bool) -> None:
         """Examine what is not plainly an ordinary tensor; refuse execution arguments by type.
 
         In a trace the fake examines the tensors: each name that is read here would be guarded.
+
+        Args:
+            forms: whether the forms of tensors are looked at; else the operator's body does so.
         """
-        examine = f"_examine(_op, {', '.join(self._named_tensors().values())})"
         self.writer.line("_is_traced = _is_dynamo_compiling()")
-        for parameter in self._tensors():
-            name = self.names[parameter.name]
-            doubt = f"_type({name}) not in _PLAIN or "
-            if self._is_written(parameter):
-                doubt += f"not _is_writable({name})"
-            else:
-                doubt += f"{name}.layout is not _strided or {name}.is_nested"
-            present = "" if parameter.required else f" or {name} is None"
-            with self.writer.block(f"if not (_is_traced{present}) and ({doubt})"):
-                self.writer.line(examine)
+        doubts = [self._doubt(parameter, forms) for parameter in self._tensors()]
+        with self.writer.block(f"if not _is_traced and ({' or '.join(doubts)})"):
+            self.writer.line(f"_examine(_op, {', '.join(self._named_tensors().values())})")
         for parameter in self.execution:
             if parameter.kind is not None:
                 name, kind = self.names[parameter.name], parameter.kind.__name__
                 with self.writer.block(f"if not _is_{kind}({name})"):
                     self.writer.line(f"_refuse_execution(_op, {parameter.name!r}, _{kind}, {name})")
 
+    def _doubt(self, parameter: CallParameter, forms: bool) -> str:
+        """The test of whether a tensor that is there may be none that kernels take."""
+        name = self.names[parameter.name]
+        doubt = f"_type({name}) not in _PLAIN"
+        if self._is_written(parameter):
+            doubt += f" or not _is_writable({name})"
+        elif forms:
+            doubt += f" or {_form_doubt(name)}"
+        return _where_there(name, doubt, required=parameter.required)
+
+    def _print_form_checks(self, branch: EffectBranch) -> None:
+        """Examine tensors that are only read; the others were looked at by the caller."""
+        read = [p for p in self._tensors() if not self._is_written(p)]
+        doubts = [
+            _where_there(name, _form_doubt(name), required=p.required)
+            for p in read
+            for name in [self.names[p.name]]
+        ]
+        if doubts:
+            passed = [
+                name if p.role != "out" or branch.has_out else "None"
+                for p in self._tensors()
+                for name in [self.names[p.name]]
+            ]
+            with self.writer.block(f"if {' or '.join(doubts)}"):
+                self.writer.line(f"_examine(_op, {', '.join(passed)})")
+
     def print_boundary(self, branches: Sequence[EffectBranch]) -> None:
         """Print `_call_boundary`; it calls the operator itself where there is one only."""
         doc = "Enter through the operator of the call's effect branch."
         with self.writer.function("_call_boundary", self._signature(), "object", doc):
-            self._print_checks()
+            self._print_checks(forms=False)
             self._print_tangent_check()
             self._print_gradient_check()
             self._print_held_check()
@@ -184,9 +207,7 @@ class _EntryPrinter:
                 return
             # A trace must not read a table that later calls fill: its guard would fail then.
             self.writer.line(f"_presence = {_tuple([f'{n} is not None' for n in self.absentable])}")
-            self.writer.line(
-                "_call = None if _is_dynamo_compiling() else _op._effect_branches.get(_presence)"
-            )
+            self.writer.line("_call = None if _is_traced else _op._effect_branches.get(_presence)")
             with self.writer.block("if _call is None"):
                 self.writer.line("_call = _find_call(_op, _presence)")
             given = ", ".join([*self.names.values(), "_op._instance_key"])
@@ -219,9 +240,8 @@ class _EntryPrinter:
             with self.writer.block(f"if _is_grad_enabled() and ({' or '.join(refused)})"):
                 self.writer.line(f"_refuse_gradient(_op, {_display(tensors)})")
         if given:
-            differentiated = " or ".join(test for name, test in tests.items() if name in given)
-            condition = f"_is_grad_enabled() and ({differentiated}) and _is_transformed()"
-            with self.writer.block(f"if {condition}"):
+            self.writer.line(f"_is_wanted = {self._wants_gradient()}")
+            with self.writer.block("if _is_wanted and _is_transformed()"):
                 self.writer.line(f"_refuse_transform(_op, {_display(self._named_inputs())})")
 
     def _requires_grad(self, name: str) -> str:
@@ -242,6 +262,9 @@ class _EntryPrinter:
         arguments = [*self.names.values(), "_key"]
         doc = f"Call the operator {branch_text(branch)}."
         with self.writer.function(f"_call_{number}", arguments, "object", doc):
+            self.writer.line("_is_traced = _is_dynamo_compiling()")
+            if has_formula(self.spec, branch):
+                self.writer.line(f"_is_wanted = {self._wants_gradient()}")
             self._print_operator_call(number, branch, "_key")
 
     def _print_operator_call(self, number: int, branch: EffectBranch, key: str) -> None:
@@ -256,7 +279,7 @@ class _EntryPrinter:
         target = "return " if is_whole else f"{', '.join(values.values())} = " if returned else ""
         passed = ", ".join([*self._passed(branch), key])
         if has_formula(self.spec, branch):
-            with self.writer.block(f"if _is_dynamo_compiling() or {self._wants_gradient()}"):
+            with self.writer.block("if _is_traced or _is_wanted"):
                 self.writer.line(f"{target}_operator_{number}({passed})")
             with self.writer.block("else"):
                 # The guard holds while it exists; as a context it would cost twice as much.
@@ -266,7 +289,7 @@ class _EntryPrinter:
                 with self.writer.block("finally"):
                     self.writer.line("del _guard")
         else:
-            entered = f"(_operator_{number} if _is_dynamo_compiling() else _direct_{number})"
+            entered = f"(_operator_{number} if _is_traced else _direct_{number})"
             self.writer.line(f"{target}{entered}({passed})")
         parts = [
             values.get(name) or own_tensor(output, branch) or "None"
@@ -295,16 +318,14 @@ class _EntryPrinter:
 
     def _print_run(self, number: int, branch: EffectBranch) -> None:
         """Print the kind of the call, the run, and what of its result the schema returns."""
-        kind = kind_items(self.spec, branch.has_out)
-        if kind:
-            self.writer.items("_kind = (", kind, ")")
+        self._print_kind(branch)
         others = {"out": "out"} if branch.has_out else {}
         others |= {p.name: self.names[p.name] for p in self.execution}
         passed = [
             _tuple(self.inputs),
             "_op.forward",
             _display(others) if others else "_nothing",
-            "_kind" if kind else "None",
+            "_kind, _kind_key",
             f"_fits_{number}",
             *(["_held"] if moves_tensors(self.spec) else []),
         ]
@@ -325,6 +346,34 @@ class _EntryPrinter:
         else:
             parts = [f"_result[{outputs.index(name)}]" for name in returned]
             self.writer.line(f"return {parts[0] if len(parts) == 1 else _tuple(parts)}")
+
+    def _print_kind(self, branch: EffectBranch) -> None:
+        """Print the search for the kind of the call: by a look at the inputs, or by its key."""
+        items = key_items(self.spec, branch.has_out)
+        told = self._looked_at() if items and self._is_told(branch) else []
+        self.writer.line(f"_kind, _kind_key = {'_op._latest_kind' if told else 'None'}, None")
+        if not told:
+            self._print_form_checks(branch)
+            if items:
+                self.writer.items("_kind_key = (", items, ")")
+                self.writer.line("_kind = _op._recall(_kind_key)")
+            return
+        with self.writer.block(f"if not _kind.admits({', '.join(told)})"):
+            self._print_form_checks(branch)
+            self.writer.items("_kind_key = (", items, ")")
+            self.writer.line(f"_kind = _op._recall(_kind_key, {_tuple(told)})")
+
+    def _is_told(self, branch: EffectBranch) -> bool:
+        """Whether the inputs alone tell the kind of a call."""
+        return not branch.has_out and not held_names(self.spec)
+
+    def _looked_at(self) -> list[str]:
+        """The inputs, with what stands for one that is absent."""
+        inputs = zip(self.spec.signature.inputs.values(), self.inputs, strict=True)
+        return [
+            name if tensor.optional is False else f"_absent if {name} is None else {name}"
+            for tensor, name in inputs
+        ]
 
     def _passed(self, branch: EffectBranch) -> list[str]:
         """The operator's arguments before the key."""
@@ -349,6 +398,18 @@ def branch_text(branch: EffectBranch) -> str:
     """The branch in words."""
     writes = f"that writes {', '.join(branch.writes)}" if branch.writes else "that writes no input"
     return f"{writes}, {'with' if branch.has_out else 'without'} out"
+
+
+def _form_doubt(name: str) -> str:
+    """The test of whether a tensor is more than sizes and strides."""
+    return f"{name}.layout is not _strided or {name}.is_nested"
+
+
+def _where_there(name: str, test: str, *, required: bool) -> str:
+    """A test of a tensor that may be absent, as one of several."""
+    if required:
+        return test
+    return f"{name} is not None and ({test})"
 
 
 def _targets(names: Sequence[str]) -> str:

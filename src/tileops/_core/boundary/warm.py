@@ -1,4 +1,4 @@
-"""What makes a warm call cheap: the kind of a call, and a test of its result that goes first.
+"""What makes a warm call cheap: the key of its kind, and a test of its result that goes first.
 
 Calls of one kind get one verdict from the signature's check, so that its outcome is looked up. The
 test of a result accepts what is plainly right; whatever it does not accept is judged, and worded,
@@ -8,7 +8,7 @@ are written and which outputs the op makes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import EffectBranch
@@ -43,7 +43,7 @@ def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
     return output.alias if output.alias in branch.writes else None
 
 
-def kind_items(spec: OpSpec, has_out: bool) -> list[str]:
+def key_items(spec: OpSpec, has_out: bool) -> list[str]:
     """What decides the outcome of a check beside the instance, as expressions.
 
     None of them where no input that is always passed settles the call device: the current device
@@ -99,12 +99,17 @@ class ResultTest:
         self._branch = branch
         self._outputs = tuple(spec.signature.outputs.values())
         single = len(self._outputs) == 1
-        self._values = ["_result"] if single else [f"_value_{o.name}" for o in self._outputs]
+        self._values = {o.name: "_result" if single else f"_value_{o.name}" for o in self._outputs}
+        self._new = [
+            output.name
+            for output in self._outputs
+            if output.name in branch.emits and own_tensor(output, branch) is None
+        ]
 
     def print(self, function: str) -> None:
         """Print the function under this name."""
         writer = self._writer
-        arguments = ["_op", "_promised", "_result", "_inputs", "_arguments"]
+        arguments = ["_op", "_kind", "_result", "_inputs", "_arguments"]
         doc = "Whether a result is plainly as promised; the check judges whatever is not."
         with writer.function(function, arguments, "bool", doc):
             if not self._outputs:
@@ -112,11 +117,12 @@ class ResultTest:
                 return
             self._print_unpacking()
             with writer.block("try"):
-                tests = [t for place in range(len(self._outputs)) for t in self._tests(place)]
-                for test in tests:
-                    with writer.block(f"if {test}"):
-                        writer.line("return False")
-                self._print_storages()
+                self._print_tests(t for output in self._outputs for t in self._others(output))
+                if self._new:
+                    self._print_form()
+                    self._print_storages()
+                else:
+                    writer.line("return True")
             with writer.block("except _RuntimeError"):
                 # A sparse or nested tensor lacks a storage or a shape.
                 writer.line("return False")
@@ -126,47 +132,55 @@ class ResultTest:
         if count > 1:
             with writer.block(f"if _type(_result) is not _tuple or _len(_result) != {count}"):
                 writer.line("return False")
-            writer.line(f"{', '.join(self._values)} = _result")
+            writer.line(f"{', '.join(self._values.values())} = _result")
         inputs = [identifier(name) for name in self._spec.signature.inputs]
         if inputs:
             writer.line(f"{', '.join(inputs)}{',' if len(inputs) == 1 else ''} = _inputs")
         if self._branch.has_out:
             writer.line("out = _arguments['out']")
 
-    def _tests(self, place: int) -> Iterator[str]:
-        """What is wrong with an output that should be absent, the caller's own, or new."""
-        output, value = self._outputs[place], self._values[place]
+    def _print_tests(self, tests: Iterable[str]) -> None:
+        for test in tests:
+            with self._writer.block(f"if {test}"):
+                self._writer.line("return False")
+
+    def _others(self, output: TensorOutput) -> Iterator[str]:
+        """What is wrong with an output that should be absent or the caller's own."""
+        value = self._values[output.name]
         if output.name not in self._branch.emits:
             yield f"{value} is not None"
-            return
-        own = own_tensor(output, self._branch)
-        yield f"_type({value}) is not _Tensor" if own is None else f"{value} is not {own}"
-        yield f"({value}.shape, {value}.dtype, {value}.device) != _promised[{place}]"
-        if own is None:
-            yield f"not {value}.is_contiguous() or {value}.requires_grad"
-        elif output.contiguous:
-            yield f"not {value}.is_contiguous()"
+        elif output.name not in self._new:
+            yield f"{value} is not {own_tensor(output, self._branch)}"
+            yield self._breaks_promise(output.name)
+            if output.contiguous:
+                yield f"not {value}.is_contiguous()"
+
+    def _breaks_promise(self, name: str) -> str:
+        value, place = self._values[name], list(self._values).index(name)
+        return f"({value}.shape, {value}.dtype, {value}.device) != _kind.facts.promised[{place}]"
+
+    def _print_form(self) -> None:
+        """Test the form of each new output: by a look at all of them, or property by property."""
+        writer, values = self._writer, [self._values[name] for name in self._new]
+        for value in values:
+            self._print_tests([f"_type({value}) is not _Tensor or {value}.is_nested"])
+        with writer.block(f"if not _kind.fulfils({', '.join(values)})"):
+            for name, value in zip(self._new, values, strict=True):
+                self._print_tests([self._breaks_promise(name), f"not {value}.is_contiguous()"])
+            with writer.block("if _kind.fulfils is _unmade"):
+                writer.line(f"_kind.fulfils = _likeness({', '.join(values)})")
+        # Where no gradient is recorded, a look does not show this.
+        self._print_tests([" or ".join(f"{value}.requires_grad" for value in values)])
 
     def _print_storages(self) -> None:
         """Each new output has storage of its own; the address 0 takes a closer look."""
-        *others, last = self._new() or (None,)
-        if last is None:
-            self._writer.line("return True")
-            return
+        *others, last = (self._values[name] for name in self._new)
         self._writer.items("_taken = [", ["0", *self._passed_storages()], "]")
         for value in others:
             with self._writer.block(f"if (_place := {_storage(value)}) in _taken"):
                 self._writer.line("return False")
             self._writer.line("_taken.append(_place)")
         self._writer.line(f"return {_storage(last)} not in _taken")
-
-    def _new(self) -> tuple[str, ...]:
-        """What holds the outputs that the op made."""
-        return tuple(
-            value
-            for output, value in zip(self._outputs, self._values, strict=True)
-            if output.name in self._branch.emits and own_tensor(output, self._branch) is None
-        )
 
     def _passed_storages(self) -> Iterator[str]:
         """Where the tensors of the call and of the instance are stored."""

@@ -7,16 +7,15 @@ implementation or a target's kernel runs, so that these may wait for other calls
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tileops._core.boundary.faults import binding_fault, stray_real_tensors
+from tileops._core.boundary.faults import binding_fault, stray_real_tensors, unserved_input
 from tileops._core.boundary.results import empty_result, writes_nothing
+from tileops._core.op.kinds import Kind, keep
 from tileops._core.op.passing import is_in_passing
 from tileops._core.op.serving import Serving
 from tileops._core.op.stack import Frame, Held, Report, _stack
@@ -25,15 +24,7 @@ from tileops._core.runtime.tracing import is_traced
 
 if TYPE_CHECKING:
     from tileops._core.boundary.boundary import CallEntry
-    from tileops._core.runtime.record import CallFacts, SignatureCall
-
-Known = tuple["SignatureCall | None", "CallFacts"]
-"""What is known of a kind of calls: facts, and the record where all such calls have the same."""
-
-MOST_KINDS = 4096
-"""How many kinds of calls an instance remembers; the oldest is dropped first."""
-
-_keeping = threading.RLock()
+    from tileops._core.runtime.record import SignatureCall
 
 
 class Calls(Serving):
@@ -65,8 +56,8 @@ class Calls(Serving):
             entry = self._entry()
             inputs, writes, execution = entry.bind(self, *args, **kwargs)
         except (TypeError, AssertionError, RuntimeError) as error:
-            # The dispatcher refuses real tensors under a fake mode by an assertion, and what was
-            # defined again by a RuntimeError.
+            # The dispatcher refuses real tensors under a fake mode by an assertion, nested ones
+            # by a NotImplementedError, and what was defined again by a RuntimeError.
             is_compiling = torch.compiler.is_compiling()
             fault = None if is_compiling else self._argument_fault(error, args, kwargs)
             if fault is None:
@@ -81,13 +72,34 @@ class Calls(Serving):
     def _enter(self, entry: CallEntry, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Run a call of a class without a boundary."""
         held = self._held_now()
-        kind = None if entry.kind is None else entry.kind(self, inputs, arguments, held)
-        return self._run_call(inputs, self._forward_by_name, arguments, kind, entry.fits, held)
+        key = None if entry.key is None else entry.key(self, inputs, arguments, held)
+        kind = self._recall(key)
+        return self._run_call(inputs, self._forward_by_name, arguments, kind, key, entry.fits, held)
 
     def _held_now(self) -> Held | None:
         """The construction-time tensors that calls may move, as they are bound; None for none."""
         names = self._signature.moved_names
         return {name: getattr(self, name) for name in names} if names else None
+
+    def _recall(self, key: tuple[Any, ...] | None, told_by: tuple[Any, ...] = ()) -> Kind | None:
+        """The kind of this key, if calls of that kind are known.
+
+        Args:
+            key: equal for calls of which the check finds the same; None where it cannot be told.
+            told_by: inputs by which such a call can be told without its key, if they suffice.
+        """
+        try:
+            kind = self._known_calls[key]
+        except (KeyError, TypeError):
+            return None
+        if told_by:
+            latest = self._latest_kind
+            if kind is latest:
+                kind.tell_by(told_by)
+            else:
+                latest.forget()
+                self._latest_kind = kind
+        return kind
 
     def _entry(self) -> CallEntry:
         """The entry of the class; a class without a spec has none."""
@@ -103,6 +115,8 @@ class Calls(Serving):
         """What is wrong with arguments that did not bind, or that the dispatcher refused."""
         if self._call_entry is None:
             return None
+        if isinstance(error, NotImplementedError):
+            return unserved_input(self, args, kwargs)
         if isinstance(error, RuntimeError):
             return None if self._call_entry.is_current() else self._outdated()
         find = binding_fault if isinstance(error, TypeError) else stray_real_tensors
@@ -139,7 +153,8 @@ class Calls(Serving):
         inputs: tuple[Any, ...],
         body: Callable[..., Any],
         arguments: dict[str, Any],
-        kind: tuple[Any, ...] | None,
+        kind: Kind | None,
+        key: tuple[Any, ...] | None,
         fits: Callable[..., bool] | None,
         held: Held | None = None,
     ) -> Any:
@@ -149,25 +164,25 @@ class Calls(Serving):
             inputs: in the spec's order, None for one that is absent.
             body: runs the in-tree implementation.
             arguments: what `forward` takes beside the inputs; not changed.
-            kind: equal for calls of which the check finds the same; None where it cannot be told.
+            kind: what is known of such calls, None where nothing is.
+            key: where to keep what the check finds; None where it cannot be kept.
             fits: whether a result is plainly as promised; None where that takes the full check.
             held: the tensors that calls may move, as the kind has them; what this call's check
                 puts in their place is kept there, for this call alone.
         """
-        try:
-            known = self._known_calls[kind]
-        except (KeyError, TypeError):
-            known = None
         frames = _stack.frames
         depth = len(frames)
         reports: list[Report] = []
         try:
             frames.append((self, reports, held))
-            record, facts = known or self._check_new(kind, inputs, arguments, held)
+            if kind is None:
+                kind = self._check_new(key, inputs, arguments, held)
+            record = kind.record
             if record is None:
-                record = self._signature.record_of(self, facts, self._named(inputs, arguments))
+                named = self._named(inputs, arguments)
+                record = self._signature.record_of(self, kind.facts, named)
                 if writes_nothing(record):
-                    result = empty_result(record, self._spec, self._named(inputs, arguments))
+                    result = empty_result(record, self._spec, named)
                     return self._concluded(record, reports, inputs, arguments, result, None)
             settled = self._settled
             if settled is None:
@@ -177,7 +192,7 @@ class Calls(Serving):
                 result = self._produce(builder, kernels, record, inputs, body, arguments)
                 return self._concluded(record, reports, inputs, arguments, result, builder)
             result = body(*inputs, **arguments) if arguments else body(*inputs)
-            if fits is None or not fits(self, facts.promised, result, inputs, arguments):
+            if fits is None or not fits(self, kind, result, inputs, arguments):
                 return self._concluded(record, reports, inputs, arguments, result, builder)
             self._record(record, reports, frames)
             return result
@@ -187,22 +202,21 @@ class Calls(Serving):
 
     def _check_new(
         self,
-        kind: tuple[Any, ...] | None,
+        key: tuple[Any, ...] | None,
         inputs: tuple[Any, ...],
         arguments: dict[str, Any],
         held: Held | None,
-    ) -> Known:
-        """Run the check, and keep what it found for calls of this kind."""
+    ) -> Kind:
+        """Run the check, and keep what it found for calls of this key."""
         before = {} if held is None else dict(held)
         record = self._checked(self._named(inputs, arguments), held)
-        facts = record.facts
         varies = self._signature.metadata_names or self._has_stages or writes_nothing(record)
-        found = (None if varies else record), facts
+        kind = Kind(None if varies else record, record.facts)
         # Where the check has put another tensor in a held one's place, the kind is that of before.
         is_settled = held is None or all(held[name] is before[name] for name in before)
-        if kind is not None and is_settled:
-            _keep(self._known_calls, kind, found)
-        return found
+        if key is not None and is_settled:
+            keep(self._known_calls, key, kind)
+        return kind
 
     def _checked(self, tensors: dict[str, Any], held: Held | None) -> SignatureCall:
         """Check a call; what the instance holds then is this call's for as long as it runs."""
@@ -320,17 +334,6 @@ class Calls(Serving):
 
 _ENTRIES = frozenset({Calls._run_call.__code__, Calls._complete_in_fake.__code__})
 """The code in which calls run."""
-
-
-def _keep(known: dict[Any, Known], kind: tuple[Any, ...], found: Known) -> None:
-    """Keep what was found for a kind, unless a symbolic size makes it no key.
-
-    A finaliser that calls ops may change the table between any two steps.
-    """
-    with _keeping, suppress(TypeError, RuntimeError):
-        if kind not in known and len(known) >= MOST_KINDS:
-            known.pop(next(iter(known)), None)
-        known[kind] = found
 
 
 _NOTHING: dict[str, Any] = {}

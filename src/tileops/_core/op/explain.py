@@ -22,6 +22,7 @@ from tileops._core.dispatch.call_spec import CallSpec, own_values
 from tileops._core.lang.values import shown
 from tileops._core.op.copying import Copies, adopt, attributes_of
 from tileops._core.op.entries import _on_current_device, build_of, kernels_in
+from tileops._core.op.kinds import NO_KIND
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.tracing import active_fake_mode
 from tileops.errors import TileOpsError, candidate_lines
@@ -338,7 +339,7 @@ def _shadow(op: Explained) -> Explained:
     shadow = type(op).__new__(type(op))
     shared: dict[int, Any] = {}
     adopt(shadow, {name: _own(value, shared) for name, value in attributes_of(op).items()})
-    shadow._known_calls = {}
+    shadow._known_calls, shadow._latest_kind = {}, NO_KIND
     return shadow
 
 

@@ -21,10 +21,10 @@ from tileops._core.boundary.boundary import CallEntry
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.table import EMPTY_TABLE
+from tileops._core.op.kinds import NO_KIND, Kind
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
-    from tileops._core.op.calls import Known
     from tileops._core.op.stack import Report
     from tileops._core.runtime.construction import Constructed
     from tileops._core.runtime.placement import Copies
@@ -113,7 +113,9 @@ class OpState(ABC):
     _delegates: dict[str, dict[Hashable, Op]]
     _delegate_stages: dict[int, str]
     _effect_branches: dict[tuple[bool, ...], Any]
-    _known_calls: dict[Any, Known]
+    _known_calls: dict[Any, Kind]
+    _latest_kind: Kind = NO_KIND
+    """That of the latest call, where inputs alone may tell it."""
     _backward_op: Op | None = None
     _last_call: SignatureCall | None = None
     _tune_requested: bool = False
@@ -158,6 +160,7 @@ class OpState(ABC):
         copies = self._placed_tensors.get(name)
         if value is not getattr(self, name, None) and not (copies and copies.knows(value)):
             self._known_calls = {}
+            self._latest_kind = NO_KIND
             self._target_kernels = {}
             if self._settled is not None:
                 self._settled = self._settled[0], self._target_kernels

@@ -1,0 +1,53 @@
+"""Telling tensors by one test: whether they look just as others did.
+
+The test stands for a comparison of type, layout, dtype, device, sizes, strides and need of a
+gradient, and of the modes under which torch runs. It may deny what such a comparison would grant,
+and never grants what that would deny. It keeps no tensor. A tensor without strides, which only a
+nested one is, must not be given to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+try:
+    from torch._C._dynamo.guards import TensorGuards
+except ImportError:  # Internal to torch: without it, all is compared property by property.
+    TensorGuards = None  # type: ignore[assignment, misc]
+
+Test = Callable[..., bool]
+
+
+class _Absent(torch.Tensor):
+    """A type that no other tensor has."""
+
+
+ABSENT: Any = torch.empty(0, device="cpu").as_subclass(_Absent)
+"""Stands for a tensor that was left out, since the test takes as many tensors as it was made of."""
+
+
+def never(*_tensors: Any) -> bool:
+    """The test that no tensors pass."""
+    return False
+
+
+def unmade(*_tensors: Any) -> bool:
+    """No tensors pass: the test is yet to be made of those that are found right."""
+    return False
+
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter, _Absent}
+
+
+def likeness(*tensors: Any) -> Test:
+    """The test of whether tensors, as many and in this order, look like these.
+
+    None pass where torch offers no such test, or some tensor is of a type of its own: asking that
+    for its strides may run code of its own.
+    """
+    if TensorGuards is None or not _PLAIN.issuperset(map(type, tensors)):
+        return never
+    return TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check

@@ -21,7 +21,7 @@ from tileops.norm import reference
 Run = Callable[..., Any]
 
 SCHEMA = json.loads((files("tileops.bench") / "results.schema.json").read_text())
-DECODE = ("--rows", "llama-3.1-8b-decode", "--dtype", "float16")
+DECODE = ("--row", "llama-3.1-8b-decode", "--dtype", "float16")
 
 
 def test_rows_are_timed_and_kept(tileops: Run, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_rows_are_timed_and_kept(tileops: Run, tmp_path: Path) -> None:
 
 
 def test_ops_take_turns_smallest_rows_first(tileops: Run) -> None:
-    rows = ("--rows", "llama-3.1-70b-decode", "llama-3.1-8b-decode", "--dtype", "float16")
+    rows = ("--row", "llama-3.1-70b-decode", "--row", "llama-3.1-8b-decode", "--dtype", "float16")
     outcome = tileops("bench", "--family", "norm", *rows, "--seconds", "0.01")
     assert outcome.code == 0, outcome.out + outcome.err
     lines = [line.partition(": ")[0] for line in outcome.out.splitlines()[:-1]]
@@ -91,7 +91,7 @@ def test_without_ops_no_row_is_read_before_its_turn(
 
 def test_a_run_goes_on_where_it_was_left(tileops: Run, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    quick = ("bench", "RMSNormFwdOp", "--rows", "llama-3.1-8b-decode", "--seconds", "0.01")
+    quick = ("bench", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode", "--seconds", "0.01")
     arguments = (*quick, "--json", str(file), "--resume")
     assert tileops(*arguments, "--dtype", "float16").out.startswith("RMSNormFwdOp llama-3.1-8b-")
     outcome = tileops(*arguments)
@@ -139,7 +139,7 @@ def test_others_are_named_timed_and_judged(
     (tmp_path / "toys.py").write_text(TOYS)
     monkeypatch.setattr(baselines, "_libraries", {})
     file = tmp_path / "found.json"
-    rows = ("RMSNormFwdOp", "AbsFwdOp", "--rows", "llama-3.1-8b-decode", "none-such")
+    rows = ("RMSNormFwdOp", "AbsFwdOp", "--row", "llama-3.1-8b-decode", "--row", "none-such")
     outcome = tileops(
         *("bench", *rows, "--dtype", "float16", "--seconds", "0.01", "--json", str(file)),
         *("--against", "good,bad,lazy,idle", "--baselines", str(tmp_path)),
@@ -247,7 +247,7 @@ def test_published_rows_are_timed_in_place_of_workload_rows(tileops: Run, tmp_pa
     ]
     page = tileops("report", str(results), "--against", str(table))
     assert page.out.endswith(f": 1 rows, 1 beside {table}\n")
-    none = tileops(*asked, "--rows", "none")
+    none = tileops(*asked, "--row", "none")
     assert none.code == 2
     assert "no published row is of these labels and dtype" in none.err
 
@@ -271,19 +271,23 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
     ("arguments", "message"),
     [
         (("NoSuchFwdOp",), "no op is called NoSuchFwdOp"),
-        (("--resume",), "--resume goes on with the file of --json, and there is none"),
+        (("--resume",), "--resume goes on with the file of --json: name one, as --json found.json"),
         (
             ("RMSNormFwdOp", *DECODE, "--junit", "/no/such/folder/file", "--seconds", "0"),
             "--junit /no/such/folder/file: No such file or directory",
         ),
-        (("--mapping", "file"), "--mapping maps the rows of --published, and there are none"),
+        (("--mapping", "file"), "--mapping maps the rows of --published: give that too"),
         (("--published", "/no/such/times.csv"), "No such file"),
         (("--family", "none"), "no implemented op is of family none"),
-        (("RMSNormFwdOp", "--rows", "none"), "no workload row is of these labels and dtype"),
+        (("RMSNormFwdOp", "--row", "none"), "no workload row is of these labels and dtype"),
         (("RMSNormFwdOp", *DECODE, "--device", "moon"), "device moon cannot be used"),
         (
-            ("RMSNormFwdOp", *DECODE, "--json", "/no/such/folder/file"),
-            "/no/such/folder/file: No such file or directory",
+            ("RMSNormFwdOp", *DECODE, "--json", "/no/such/folder/file.json"),
+            "/no/such/folder/file.json: No such file or directory",
+        ),
+        (
+            ("--json", "RMSNormFwdOp"),
+            "--json RMSNormFwdOp: no file that ends in .json; to print the results, put --json",
         ),
     ],
 )
@@ -293,3 +297,16 @@ def test_arguments_that_cannot_be_used(
     outcome = tileops("bench", *arguments)
     assert outcome.code == 2
     assert message in outcome.err
+
+
+def test_results_are_printed_apart_from_lines(tileops: Run) -> None:
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--seconds", "0", "--json")
+    assert outcome.code == 0, outcome.err
+    jsonschema.validate(outcome.data, SCHEMA)
+    assert [row["op"] for row in outcome.data["rows"]] == ["RMSNormFwdOp"]
+    assert "1 right, 0 wrong, 0 left out" in outcome.err
+
+
+def test_a_target_serves(tileops: Run) -> None:
+    quick = ("bench", "RMSNormFwdOp", *DECODE, "--seconds", "0", "--target", "builtin", "--json")
+    assert tileops(*quick).data["rows"][0]["target"] == "builtin"

@@ -67,6 +67,14 @@ def test_a_refused_call_ends_with_its_error(
     ("arguments", "message"),
     [
         (("explain", "RMSNormFwdOp", "--shape", "x=2x64"), "normalized_shape"),
+        ((*NORM, "--row", "a"), "--row describes a whole call: leave out --shape and --param"),
+        ((*NORM[:2], "--row", "a"), "no row of RMSNormFwdOp is of these labels and dtypes; rows: "),
+        ((*NORM[:2], "--dtype", "T=int8"), "no row of RMSNormFwdOp is of these labels and dtypes"),
+        (
+            (*NORM[:2], "--dtype", "int8"),
+            "--dtype int8: nothing here has it; T is float16, bfloat16, float32",
+        ),
+        (("explain", "RMSNormFwdOp", "--dtype", "T=float17"), "not a registered"),
         ((*NORM[:2], "--param", "normalized_shape=[]", "--shape", "x=2"), "does not hold"),
         ((*NORM[:2], "--param", "normalized_shape=[4"), "--param normalized_shape=[4: "),
         ((*NORM, "--shape", "x=2xq"), "--shape x=2xq: expected extents such as 8x4096"),
@@ -90,3 +98,32 @@ def test_what_cannot_be_used_is_one_error(
     assert outcome.code == 2
     assert message in outcome.out + outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_without_a_description_the_smallest_row_is_explained(tileops: Run) -> None:
+    outcome = tileops("explain", "RMSNormFwdOp")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("row qwen3-8b-qk-decode-float16\nRMSNormFwdOp on cpu: served")
+
+
+def test_a_row_and_a_dtype_are_chosen(tileops: Run) -> None:
+    asked = ("--row", "llama-3.1-70b-decode", "--dtype", "bfloat16")
+    data = tileops("explain", "RMSNormFwdOp", *asked, "--json").data
+    assert data["row"] == "llama-3.1-70b-decode-bfloat16"
+    assert data["error"] is None
+    by_name = tileops("explain", "RMSNormFwdOp", *asked[:2], "--dtype", "x=bfloat16", "--json").data
+    assert by_name == data
+
+
+def test_a_row_of_every_family_is_explained(tileops: Run) -> None:
+    """Parameters of any type, dtypes that follow from them, metadata: all come from the row."""
+    for op in ("MoEGroupedGemmFwdOp", "GemmFp8FwdOp", "AlibiFwdOp", "GatedDeltaNetFwdOp"):
+        outcome = tileops("explain", op)
+        assert outcome.code == 0, outcome.out + outcome.err
+
+
+def test_the_dtype_of_shapes_is_that_of_the_smallest_row(tileops: Run) -> None:
+    outcome = tileops(*NORM, "--shape", "x=2x64", "--json")
+    assert "float16" in str(outcome.data["steps"])
+    outcome = tileops(*NORM, "--shape", "x=2x64", "--dtype", "float32", "--json")
+    assert "float32" in str(outcome.data["steps"])

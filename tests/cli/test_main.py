@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tileops.cli import list_ops
-from tileops.cli.main import COMMANDS
-from tileops.cli.output import table
+from tileops.cli import commands
+from tileops.cli.commands import COMMANDS, GROUPS, Command
+from tileops.cli.output import painted, table
+from tileops.cli.parser import parser_of
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Any]
@@ -23,16 +24,37 @@ Run = Callable[..., Any]
 def test_help_names_every_command(tileops: Run) -> None:
     outcome = tileops("--help")
     assert outcome.code == 0
-    for command in COMMANDS:
-        assert f"\n    {command.NAME}" in outcome.out
-        assert command.SUMMARY in outcome.out
+    for command in COMMANDS.values():
+        assert f"\n  {command.name}" in outcome.out
+        assert command.summary in outcome.out
+    for title in GROUPS:
+        assert f"\n\n{title}\n" in outcome.out
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.NAME)
-def test_every_command_has_help(tileops: Run, command: object) -> None:
-    outcome = tileops(command.NAME, "--help")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
+def test_every_command_has_help(tileops: Run, command: Command) -> None:
+    outcome = tileops(command.name, "--help")
     assert outcome.code == 0
-    assert (command.__doc__ or "").splitlines()[0] in outcome.out
+    doc = import_module(command.module_name).__doc__ or ""
+    assert doc.splitlines()[0] in outcome.out
+
+
+def test_every_module_with_a_run_is_a_command() -> None:
+    folder = Path(commands.__file__).parent
+    runs = {p.stem for p in folder.glob("*.py") if "\ndef run(args" in p.read_text("utf-8")}
+    assert runs == {command.module_name.rpartition(".")[2] for command in COMMANDS.values()}
+
+
+def test_options_of_one_name_mean_one_thing() -> None:
+    """The same words everywhere but where a command has more to say."""
+    said: dict[str, set[str | None]] = {}
+    for name in COMMANDS:
+        for action in parser_of(name).actions():
+            for option in action.option_strings:
+                said.setdefault(option, set()).add(action.help)
+    assert {option for option, words in said.items() if len(words) > 1} == {
+        "--against", "--check", "--device", "--dtype", "--json", "--seconds", "--source"
+    }  # fmt: skip
 
 
 def test_version_is_that_of_the_distribution(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +78,22 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
     ("arguments", "message"),
     [
         ((), "required: COMMAND"),
-        (("bogus",), "invalid choice: 'bogus'"),
+        (("bogus",), "no command is called bogus; `tileops --help` lists the commands"),
+        (("lst",), "no command is called lst; nearest: list; `tileops --help` lists the commands"),
+        (("",), "no command is called ''"),
+        (("--bogus",), "required: COMMAND; `tileops --help` lists the commands"),
         (("show",), "required: OP"),
-        (("list", "--bogus"), "unrecognized arguments: --bogus"),
+        (("list", "--bogus"), "unrecognized arguments: --bogus; see `tileops list --help`"),
+        (("list", "--fam", "x"), "unrecognized arguments: --fam x; nearest: --family"),
+        (("list", "--seed=1"), "unrecognized arguments: --seed=1; `tileops fuzz` has --seed"),
+        (("run", "AddFwdOp", "--shape", "x=2"), "--shape x=2; `tileops explain` has --shape"),
+        (("list", "--budget", "1"), "--budget 1; `tileops bench` has --budget"),
+        (("schema", "--row", "a"), "`tileops explain` and `tileops run` and `tileops bench` have"),
+        (("schema", "more"), "unrecognized arguments: more; see `tileops schema --help`"),
         (("list", "--status", "done"), "invalid choice: 'done'"),
         (("list", "--family", "nrom"), "no family is called nrom; known: "),
         (("show", "rmsnorm"), "no op is called rmsnorm; nearest: RMSNormFwdOp"),
-        (("show", "qqqq"), "no op is called qqqq\n"),
+        (("show", "qqqq"), "no op is called qqqq; `tileops list` lists all\n"),
         (("validate", "NormFwdOp"), "no op is called NormFwdOp"),
         (("validate", "--source", "nowhere.yaml"), "no such file: nowhere.yaml"),
         (("validate", "--branch-limit", "0"), "expected at least 1, got 0"),
@@ -70,6 +101,13 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("demo", "--file", "nowhere.txt"), "nowhere.txt: No such file"),
         (("demo", "alone"), "two are needed, got 1"),
         (("demo", "--device", "cuda:99"), "device cuda:99 cannot be used"),
+        (
+            ("run", "AddFwdOp", "--device", "cpu:5"),
+            "cpu:5 cannot be used: there is one CPU",
+        ),
+        (("run", "AddFwdOp", "--device", "moon"), "; `tileops doctor` lists the devices"),
+        (("run", "AddFwdOp", "--target", "nope"), "no target is called nope; known: builtin"),
+        (("bench", "AddFwdOp", "--target", ""), "no target is called ''; known: builtin"),
     ],
 )
 def test_unusable_arguments_are_one_error_and_exit_2(
@@ -123,7 +161,7 @@ def test_table_aligns_columns_and_ends_lines_clean() -> None:
 
 
 def test_list_prints_names_sorted(tileops: Run) -> None:
-    outcome = tileops(list_ops.NAME)
+    outcome = tileops("list")
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["OP", "FAMILY", "STATUS", "PACKAGE", "MIRRORS"]
     names = [line.split()[0] for line in lines[1:]]
@@ -135,3 +173,40 @@ def test_list_filters_and_prints_data(tileops: Run) -> None:
     outcome = tileops("list", "--family", "gemm", "--status", "implemented", "--json")
     assert {row["op"] for row in outcome.data} >= {"GemmFwdOp"}
     assert {(row["family"], row["status"]) for row in outcome.data} == {("gemm", "implemented")}
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "environment", "shown"),
+    [
+        (True, {}, "\x1b[31mx\x1b[0m"),
+        (False, {}, "x"),
+        (True, {"NO_COLOR": "1"}, "x"),
+        (True, {"NO_COLOR": ""}, "\x1b[31mx\x1b[0m"),
+        (True, {"TERM": "dumb"}, "x"),
+    ],
+)
+def test_colours_are_for_terminals(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, environment: dict[str, str], shown: str
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    assert painted("x", "red") == shown
+
+
+def test_help_loads_no_command() -> None:
+    program = (
+        "import sys; from tileops.cli.parser import build_parser; build_parser().format_help()\n"
+        "print([name for name in sys.modules if name.startswith('tileops.')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cli.list_ops" not in done.stdout
+    assert "_core" not in done.stdout

@@ -28,7 +28,10 @@ def test_a_package_is_written_and_told(tileops: Run, tmp_path: Path, kind: str) 
     assert all(f"  {name}\n" in outcome.out for name in written)
     assert f"pip install -e '{root}[test]'" in outcome.out
     again = tileops("new", kind, "acme-wide-norms", "--into", str(tmp_path))
-    assert (again.code, again.err) == (2, f"tileops new: error: {root} is there already\n")
+    assert (again.code, again.err) == (
+        2,
+        f"tileops new: error: {root} is there already: remove it or choose another name\n",
+    )
 
 
 def test_the_answer_is_data(tileops: Run, tmp_path: Path) -> None:

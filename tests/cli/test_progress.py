@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tileops.cli.progress import progress
+from tileops.cli.progress import progress, waiting
 
 
 def steps() -> None:
@@ -48,3 +48,32 @@ def test_without_rich_a_terminal_has_lines(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     steps()
     assert capsys.readouterr().out == "one\ntwo\n"
+
+
+def test_data_has_no_lines_and_its_bar_is_beside_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(1, silent=True) as told:
+        told.advance("one")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "1/1" in captured.err
+
+
+@pytest.mark.parametrize(("term", "said"), [("xterm", "counting …\r\x1b[K"), ("dumb", "")])
+def test_a_long_step_is_named_until_it_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, term: str, said: str
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", term)
+    with pytest.raises(ArithmeticError), waiting("counting"):
+        raise ArithmeticError
+    assert capsys.readouterr() == ("", said)
+
+
+def test_nobody_is_told_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting("counting"):
+        pass
+    assert capsys.readouterr() == ("", "")

@@ -60,12 +60,19 @@ def test_without_results_those_of_the_checkout_are_shown(
     monkeypatch.setattr(baselines, "default_folder", lambda: folder)
     outcome = tileops("report")
     assert outcome.code == 2
-    assert f"no results are given, and {folder.parent / 'results'} has none" in outcome.err
+    assert (
+        f"no results are given, and {folder.parent / 'results'} has none; `tileops bench"
+        in outcome.err
+    )
     kept = folder.parent / "results"
     kept.mkdir(parents=True)
     (kept / "else.json").write_text("{}")
     (kept / "gpu.json").write_text(found.read_text())
-    assert tileops("report").out == f"{kept / 'gpu.html'}: 6 rows\n"
+    before = sorted(kept.iterdir())
+    monkeypatch.chdir(tmp_path)
+    assert tileops("report").out == "tileops.html: 6 rows\n"
+    assert sorted(kept.iterdir()) == before
+    assert tileops("report", "--json").data == {"page": "tileops.html", "rows": 6, "beside": 0}
 
 
 def test_arguments_that_cannot_be_used(tileops: Run, found: Path) -> None:

@@ -16,7 +16,6 @@ import tileops as package_of_tileops
 from tileops import backend
 from tileops._core.spec.model import Finding, Location
 from tileops.bench import ceilings
-from tileops.cli import demo as demo_command
 from tileops.cli import validate as validate_command
 from tileops.demo import BUILT_IN_SENTENCES, DemoReport, run_demo
 
@@ -135,7 +134,7 @@ def test_doctor_measures_a_device(
     assert record["reading"]["limit"] == "memory"
     refused = tileops("doctor", "--measure", "--device", "meta")
     assert refused.code == 2
-    assert "device meta cannot be measured: it is neither a CPU nor a GPU" in refused.err
+    assert "device meta cannot be measured: it is neither cpu nor cuda" in refused.err
 
 
 def test_doctor_fails_on_a_backend_that_does_not_load(
@@ -211,6 +210,6 @@ def test_demo_fails_above_the_limit(
 ) -> None:
     wrong = replace(report, largest_difference=2e-4)
     monkeypatch.setattr("tileops.demo.run_demo", lambda *args: wrong)
-    outcome = tileops(demo_command.NAME)
+    outcome = tileops("demo")
     assert outcome.code == 1
     assert "2.00e-04, ABOVE the limit" in outcome.out

@@ -96,3 +96,11 @@ def test_arguments_that_cannot_be_used(
     outcome = tileops(*arguments)
     assert outcome.code == 2
     assert message in outcome.err
+
+
+def test_several_rows_are_chosen(tileops: Run) -> None:
+    labels = ("llama-3.1-8b-decode-float16", "llama-3.1-70b-decode-float16")
+    rows = [word for label in labels for word in ("--row", label)]
+    found = tileops("run", "RMSNormFwdOp", *rows, "--target", "builtin", "--json").data
+    assert sorted(record["case"] for record in found) == sorted(labels)
+    assert {record["target"] for record in found} == {"builtin"}

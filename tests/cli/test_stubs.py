@@ -81,7 +81,10 @@ def test_place_that_cannot_be_written_is_one_error(
     monkeypatch.setattr(stubs, "stubs_of", lambda name: {path: ""})
     outcome = tileops("stubs")
     assert outcome.code == 2
-    assert outcome.err == f"tileops stubs: error: {path}: No such file or directory\n"
+    assert (
+        outcome.err
+        == f"tileops stubs: error: {path}: No such file or directory; --check writes nothing\n"
+    )
 
 
 @pytest.mark.parametrize(

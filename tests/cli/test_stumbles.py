@@ -50,7 +50,7 @@ def test_the_package_runs_as_the_command() -> None:
     command = [sys.executable, "-m", "tileops", "show", ""]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     assert outcome.returncode == 2
-    assert outcome.stderr == "tileops show: error: no op is called ''\n"
+    assert outcome.stderr == "tileops show: error: no op is called ''; `tileops list` lists all\n"
 
 
 @pytest.mark.parametrize("flag", [(), ("--json",)])
@@ -64,3 +64,29 @@ def test_what_a_terminal_cannot_show_is_escaped(flag: tuple[str, ...], tmp_path:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "")
     assert r"\u0426\u0435\u043b\u044c" in done.stdout
+
+
+def test_validate_says_when_an_allowed_package_is_not_there(tileops: Run, tmp_path: Path) -> None:
+    outcome = tileops("validate", "RMSNormFwdOp", "--allow", "no_such_pack")
+    assert outcome.code == 0
+    warning = (
+        "--allow no_such_pack: Python finds no such package here, so what it has is not checked"
+    )
+    assert outcome.err == f"{warning}\n"
+    assert tileops("validate", "RMSNormFwdOp", "--allow", "json.decoder").err == ""
+
+
+def test_show_lists_the_rows(tileops: Run) -> None:
+    assert "workload rows: llama-3.1-8b-prefill, " in tileops("show", "RMSNormFwdOp").out
+
+
+def test_an_op_without_a_class_leads_to_those_that_have_one(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileops._core.validate import code
+
+    monkeypatch.setattr(code, "find_class", lambda spec: "it has no class")
+    outcome = tileops("explain", "RMSNormFwdOp")
+    assert outcome.code == 2
+    hint = "`tileops validate RMSNormFwdOp` lists what is missing"
+    assert f"RMSNormFwdOp is implemented, but it has no class; {hint}\n" in outcome.err

@@ -17,7 +17,7 @@ from console import run_session
 from pages import ROOT, all_fences, fences
 
 from tileops import errors
-from tileops.cli.main import build_parser
+from tileops.cli.parser import build_parser
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!\w+:)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")

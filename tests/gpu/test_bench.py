@@ -19,7 +19,7 @@ CYCLES = 10_000_000
 
 def test_rows_are_judged_and_timed_on_the_device(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    chosen = ("--rows", "llama-3.1-8b-prefill", "--dtype", "bfloat16", "--device", "cuda")
+    chosen = ("--row", "llama-3.1-8b-prefill", "--dtype", "bfloat16", "--device", "cuda")
     against = ("--against", "torch", "--graph", "--json", str(file))
     assert main(("bench", "RMSNormFwdOp", *chosen, *against)) == 0
     (row,) = json.loads(file.read_text())["rows"]

@@ -23,7 +23,7 @@ def test_run_judges_a_row() -> None:
 
 def test_bench_times_rows_of_both(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    rows = ("--rows", "decode-32k", "decode-2304")
+    rows = ("--row", "decode-32k", "--row", "decode-2304")
     told("bench", "--family", "example", *rows, "--seconds", "0.05", "--json", str(file))
     records = json.loads(file.read_text())["rows"]
     assert {record["op"] for record in records} == {"SoftcapFwdOp", "CappedLogitsFwdOp"}

@@ -80,6 +80,8 @@ def usable_device(name: str) -> torch.device:
     """
     try:
         device = torch.device(name)
+        if device.type == "cpu" and device.index:
+            raise RuntimeError("there is one CPU, called cpu")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
         # Builds without an accelerator raise an AssertionError from its lazy initialisation, or

@@ -99,18 +99,19 @@ class RowCall:
         return [given.get(name) for name in self.names]
 
 
-def row_call(spec: OpSpec, case: Case, device: torch.device) -> RowCall:
+def row_call(spec: OpSpec, case: Case, device: torch.device, target: str | None = None) -> RowCall:
     """The call of a case on a device.
 
     Args:
         spec: the spec of an implemented op that has a reference.
         case: one of its cases.
         device: where the call runs.
+        target: what serves it; the device decides where absent.
     """
     form = form_of(spec, case)
     made = make_arguments(spec, case, device).inputs
     given = {name: tensor for name, tensor in made.items() if tensor is not None}
-    op = class_of(spec.name)(**parameters(form, str(device)))
+    op = class_of(spec.name)(**parameters(form, str(device)), target=target)
     names = tuple(spec.signature.inputs)
     return RowCall(form, op, names, tamed(form, given, str(device)), device)
 

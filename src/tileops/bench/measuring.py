@@ -45,12 +45,14 @@ class Manner:
         graphs: whether CUDA graphs of the calls are timed too.
         seconds: about how long each contestant is timed.
         patience: how long a row may take with all that belongs to it; without end where absent.
+        target: what serves the op; the device decides where absent.
     """
 
     against: Sequence[Rival] = ()
     graphs: bool = False
     seconds: float = ROW_SECONDS
     patience: float | None = None
+    target: str | None = None
 
 
 PLAINLY = Manner()
@@ -146,7 +148,7 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
             reason = "the row and its reference need more memory than is free"
             return _unmeasured(spec, case, device, LEFT_OUT, reason)
         with patience(manner.patience):
-            call = row_call(spec, case, device)
+            call = row_call(spec, case, device, manner.target)
             wanted = call.wanted()
             fault = call.fault(call.ours, wanted)
             if fault is not None and device.type != "cpu" and bytes_of(case) <= SMALL:

@@ -36,6 +36,7 @@ class Order:
         patience: how long a row may take with all that belongs to it; without end where absent.
         largest: whether an op's largest row comes first, else its smallest.
         rows: where the cases come from.
+        target: what serves the ops; the device decides where absent.
     """
 
     specs: Sequence[OpSpec]
@@ -51,6 +52,7 @@ class Order:
     patience: float | None = None
     largest: bool = False
     rows: Rows = WORKLOADS
+    target: str | None = None
 
 
 class Session:
@@ -82,9 +84,9 @@ class Session:
             load(folder)
         rows = by_turns(order.specs, self._left, largest=order.largest)
         if order.jobs:
-            rows = warmed(rows, order.device, order.against, folder, order.jobs)
+            rows = warmed(rows, order.device, order.against, folder, order.jobs, order.target)
         against = rivals(order.against, order.device)
-        manner = Manner(against, order.graphs, order.seconds, order.patience)
+        manner = Manner(against, order.graphs, order.seconds, order.patience, order.target)
         self._sweep = Sweep(rows, order.device, manner, order.budget)
 
     @property

@@ -34,6 +34,7 @@ def warmed(
     against: Sequence[str],
     folder: Path,
     jobs: int,
+    target: str | None = None,
 ) -> Iterator[RowCase]:
     """The rows, each after what it needs was compiled.
 
@@ -43,13 +44,14 @@ def warmed(
         against: names of the libraries that are compared with.
         folder: where their functions lie.
         jobs: how many processes compile.
+        target: what serves the ops; the device decides where absent.
     """
     waiting = iter(rows)
     pool = _pool(jobs)
     try:
         while chunk := list(islice(waiting, jobs * ROWS_PER_JOB)):
             tasks = [
-                (row.spec.name, row.case, str(device), tuple(against), folder)
+                (row.spec.name, row.case, str(device), tuple(against), folder, target)
                 for row in chunk
                 if bytes_of(row.case) <= LARGEST
             ]
@@ -66,15 +68,15 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
 
 
-def _compile(task: tuple[str, Case, str, tuple[str, ...], Path]) -> None:
+def _compile(task: tuple[str, Case, str, tuple[str, ...], Path, str | None]) -> None:
     """Call an op and what it is compared with once."""
     from tileops.bench.baselines import load, rivals
 
-    op, case, device_name, against, folder = task
+    op, case, device_name, against, folder, target = task
     device, spec = torch.device(device_name), lookup(op)
     assert spec is not None
     with suppress(Exception):
-        call = row_call(spec, case, device)
+        call = row_call(spec, case, device, target)
         call.launch(call.ours, 1)(0)
         if against:
             load(folder)

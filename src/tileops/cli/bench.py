@@ -17,18 +17,21 @@ torch-compile is the compiled form of what torch is. Their functions lie in benc
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.faults import RowFault
-from tileops.cli.output import UsageFault
+from tileops.cli.options import add_device, add_dtype, add_family, add_rows, add_target
+from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
-from tileops.cli.run import limit_text, time_text
-from tileops.cli.specs import class_of, spec_named, table_of
+from tileops.cli.run import limit_text, state_text, time_text
+from tileops.cli.specs import class_of, device_named, spec_named, table_of, usable_target
 
 if TYPE_CHECKING:
     from tileops.bench.measuring import OtherRecord, RowRecord
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
     from tileops.bench.session import Order, Session
     from tileops.bench.sweep import Rows
 
-NAME = "bench"
-SUMMARY = "time workload rows that are right, beside other libraries"
+
+_PRINTED = Path("-")
+"""The file of `--json` where none is named."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,12 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choice(which: argparse._ArgumentGroup) -> None:
-    which.add_argument("--family", help="only ops of this family")
+    add_family(which)
     which.add_argument(
         "--tilelang", action="store_true", help="only ops that have a TileLang kernel"
     )
-    which.add_argument("--rows", nargs="+", metavar="LABEL", help="only rows of these labels")
-    which.add_argument("--dtype", help="only cases in which a tensor has this dtype")
+    add_rows(which)
+    add_dtype(which)
     which.add_argument(
         "--published",
         type=Path,
@@ -86,7 +90,8 @@ def _add_choice(which: argparse._ArgumentGroup) -> None:
 
 
 def _add_manner(how: argparse._ArgumentGroup) -> None:
-    how.add_argument("--device", default="cpu", help="where to run: cpu (default) or cuda")
+    add_device(how)
+    add_target(how)
     how.add_argument(
         "--against",
         type=lambda text: text.split(","),
@@ -106,7 +111,14 @@ def _add_manner(how: argparse._ArgumentGroup) -> None:
 
 
 def _add_keeping(kept: argparse._ArgumentGroup) -> None:
-    kept.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
+    kept.add_argument(
+        "--json",
+        type=Path,
+        nargs="?",
+        const=_PRINTED,
+        metavar="FILE.json",
+        help="write the results to a file; without one print them, and the rest as errors are",
+    )
     kept.add_argument("--junit", type=Path, metavar="FILE", help="write them as JUnit XML too")
     kept.add_argument(
         "--resume", action="store_true", help="keep the file's rows and measure the others"
@@ -128,26 +140,48 @@ def _add_keeping(kept: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a line per row and a summary; 1 when one is wrong or fell behind, or none is right."""
+    from tileops.bench.results import Results
+
+    if args.json is None:
+        return _run(args, Results(), None)
+    if args.json == _PRINTED:
+        results = Results()
+        with redirect_stdout(sys.stderr):
+            code = _run(args, results, None)
+        print_json(results.data())
+        return code
+    if args.json.suffix != ".json":
+        raise UsageFault(
+            f"--json {args.json}: no file that ends in .json; to print the results, put --json last"
+        )
+    return _run(args, Results(), args.json)
+
+
+def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
+    """Measure into results that may be kept in a file."""
     from tileops.bench.environment import environment
-    from tileops.bench.results import Keeper, Results, read_results
+    from tileops.bench.results import Keeper, read_results
     from tileops.bench.session import Session
     from tileops.bench.sweep import WORKLOADS
 
     if args.mapping and not args.published:
-        raise UsageFault("--mapping maps the rows of --published, and there are none")
-    if args.resume and args.json is None:
-        raise UsageFault("--resume goes on with the file of --json, and there is none")
+        raise UsageFault("--mapping maps the rows of --published: give that too")
+    if args.resume and file is None:
+        raise UsageFault("--resume goes on with the file of --json: name one, as --json found.json")
     baseline = read_results(args.check) if args.check else None
-    results = read_results(args.json) if args.resume and args.json.exists() else Results()
+    if args.resume and file is not None and file.exists():
+        results = read_results(file)
     known = len(results.rows)
     published = _published(args)
     order = _order(args, baseline, published or WORKLOADS)
     around = environment(order.device, args.commit)
-    session = Session(order, results, around, Keeper(args.json, results))
+    session = Session(order, results, around, Keeper(file, results))
     states = _measured(session)
     if not results.rows and session.stopped is None:
         kind = "published" if published else "workload"
-        raise UsageFault(f"no {kind} row is of these labels and dtype")
+        raise UsageFault(
+            f"no {kind} row is of these labels and dtype; `tileops show OP` lists an op's rows"
+        )
     print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "left out")))
     if known:
         print(f"{known} known before")
@@ -171,13 +205,12 @@ def _published(args: argparse.Namespace) -> PublishedRows | None:
 
 def _order(args: argparse.Namespace, baseline: Results | None, rows: Rows) -> Order:
     """What the arguments ask for."""
-    from tileops._core.devices import usable_device
     from tileops.bench.measuring import ROW_SECONDS
     from tileops.bench.session import Order
 
     return Order(
         specs=_specs(args.ops, args.family, tilelang=args.tilelang),
-        device=usable_device(args.device),
+        device=device_named(args.device),
         labels=args.rows,
         dtype=args.dtype,
         against=args.against or (_compared(baseline) if baseline else ()),
@@ -189,6 +222,7 @@ def _order(args: argparse.Namespace, baseline: Results | None, rows: Rows) -> Or
         patience=args.patience,
         largest=args.largest,
         rows=rows,
+        target=usable_target(args.target),
     )
 
 
@@ -209,7 +243,7 @@ def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[
     if tilelang:
         found = [spec for spec in found if _has_program(spec)]
     if not found:
-        raise UsageFault("none of these ops has a TileLang kernel")
+        raise UsageFault("none of these ops has a TileLang kernel: leave out --tilelang")
     return found
 
 
@@ -248,7 +282,7 @@ def _lines(record: RowRecord) -> Iterator[str]:
     """A row for people, and a line for each comparison."""
     name = f"{record.op} {record.case}"
     if record.timing is None:
-        yield f"{name}: {record.state}: {record.reason}"
+        yield f"{name}: {state_text(record.state)}: {record.reason}"
         return
     served = f", by {', '.join(record.kernels)}" if record.kernels else ""
     busy = f"; the host {record.host.median * 1e6:,.1f} us" if record.host else ""
@@ -276,7 +310,8 @@ def _checked(
     tolerance = TOLERANCE if args.tolerance is None else args.tolerance
     verdict = regressions(results.rows, baseline.rows, tolerance)
     if not verdict.judged:
-        raise UsageFault(f"--check {args.check}: no row was compared with the same library")
+        reason = "no row was compared with the same library; name some by --against"
+        raise UsageFault(f"--check {args.check}: {reason}")
     for fallen in verdict.regressions:
         print(f"fell behind: {fallen}")
     print(f"{len(verdict.regressions)} of {verdict.judged} rows fell behind {args.check}")
@@ -290,4 +325,4 @@ def _write_junit(path: Path, results: Results, verdict: Verdict | None) -> None:
     try:
         path.write_text(junit(results.rows, failed), encoding="utf-8")
     except OSError as error:
-        raise UsageFault(f"--junit {path}: {error.strerror}") from error
+        raise UsageFault(f"--junit {path}: {error.strerror}; name another file") from error

@@ -12,13 +12,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+from tileops.cli.options import add_device, add_json
+from tileops.cli.output import UsageFault, print_json, table
+from tileops.cli.progress import waiting
 
 if TYPE_CHECKING:
     from tileops.demo import DemoReport
-
-NAME = "demo"
-SUMMARY = "embed sentences with a real model, checked and measured"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,18 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sentences", nargs="*", help="the query, then what is ranked; a built-in set when absent"
     )
     parser.add_argument("--file", type=Path, help="read the sentences from a text file, one a line")
-    parser.add_argument("--device", default="cpu", help="where to run: cpu (default) or cuda")
-    add_json_flag(parser)
+    add_device(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the model and print its report; 1 when the embeddings are wrong."""
-    from tileops.demo import BUILT_IN_SENTENCES, read_sentences, run_demo
+    with waiting("loading torch"):
+        from tileops.demo import BUILT_IN_SENTENCES, read_sentences, run_demo
 
     if args.file is not None and args.sentences:
         raise UsageFault("give sentences as arguments or in a file, not both")
     sentences = read_sentences(args.file) if args.file is not None else args.sentences
-    report = run_demo(sentences or BUILT_IN_SENTENCES, args.device)
+    with waiting("embedding the sentences, twice to compare, and timing each op"):
+        report = run_demo(sentences or BUILT_IN_SENTENCES, args.device)
     if args.json:
         print_json(report.data())
     else:

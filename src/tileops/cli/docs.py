@@ -11,13 +11,12 @@ Each op has its formula and meaning, signature, parameters, cost, kernels and, f
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tileops.cli.output import UsageFault
-
-NAME = "docs"
-SUMMARY = "write a page for each family of ops"
+from tileops.cli.options import add_json
+from tileops.cli.output import UsageFault, print_json
+from tileops.cli.progress import waiting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,30 +31,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what bench wrote, a file or a folder of such files; may be given several times",
     )
     parser.add_argument("--check", action="store_true", help="write nothing, name what differs")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the pages, or compare them with those that are there."""
-    from tileops.bench.results import read_results
-    from tileops.cli.op_pages import pages
+    with waiting("reading specs, classes and results"):
+        from tileops.bench.results import read_results
+        from tileops.cli.op_pages import pages
 
-    made = pages([read_results(path) for given in args.results for path in _files(given)])
+        made = pages([read_results(path) for given in args.results for path in _files(given)])
     present = {path.name: path for path in sorted(args.folder.glob("*.md"))}
     stale = [name for name in made if _text(present.get(name)) != made[name]]
     left = [name for name in present if name not in made]
-    if args.check:
-        print("\n".join(f"{args.folder / name} is not up to date" for name in [*stale, *left]))
-        return 1 if stale or left else 0
+    if not args.check:
+        _write(args.folder, {name: made[name] for name in stale}, [present[name] for name in left])
+    if args.json:
+        print_json({"pages": sorted(made), "stale": stale, "left": left})
+    elif args.check:
+        hint = "leave out --check to write it"
+        lines = [f"{args.folder / name} is not up to date: {hint}" for name in [*stale, *left]]
+        print("\n".join(lines or [f"{args.folder}: {len(made)} pages, all up to date"]))
+    else:
+        print(f"{args.folder}: {len(made)} pages, {len(stale)} of them new or changed")
+    return 1 if args.check and (stale or left) else 0
+
+
+def _write(folder: Path, texts: Mapping[str, str], left: Iterable[Path]) -> None:
+    """Write pages, and remove those of nothing."""
     try:
-        args.folder.mkdir(parents=True, exist_ok=True)
-        for name in stale:
-            (args.folder / name).write_text(made[name], encoding="utf-8")
-        for name in left:
-            present[name].unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        for path in left:
+            path.unlink()
     except OSError as error:
-        raise UsageFault(f"{args.folder}: {error.strerror}") from error
-    print(f"{args.folder}: {len(made)} pages, {len(stale)} of them new or changed")
-    return 0
+        raise UsageFault(f"{folder}: {error.strerror}; name another folder") from error
 
 
 def _text(path: Path | None) -> str | None:

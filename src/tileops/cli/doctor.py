@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 from tileops._core.plugins import described, unreadable
 from tileops._core.spec import registry
-from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+from tileops.cli.options import add_device, add_json
+from tileops.cli.output import UsageFault, painted, print_json, table
 from tileops.cli.plugin_faults import registration_faults
 from tileops.cli.plugins import plugin_rows
-
-NAME = "doctor"
-SUMMARY = "say what this installation has and what failed to load"
+from tileops.cli.progress import waiting
+from tileops.cli.specs import device_named
 
 _BAD_NEWS = ("load_failures", "load_problems", "registration_faults")
 _PACKAGES = ("tileops", "torch", "tilelang", "PyYAML", "safetensors", "tokenizers")
@@ -33,26 +34,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure", action="store_true", help="measure what the device can do, and keep it"
     )
-    parser.add_argument(
-        "--device", default="cpu", help="the device of --measure: cpu (default) or cuda"
-    )
-    add_json_flag(parser)
+    add_device(parser, "the device of --measure")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the facts; 1 when something failed to load.
+    """Print the facts; 1 when something failed to load."""
+    with waiting("asking torch and the plug-ins"):
+        unread = unreadable()
+        _require_torch(unread)
+        facts = {} if args.measure else _facts(unread)
+    if args.measure:
+        return _measure(args)
+    if args.json:
+        print_json(facts)
+    else:
+        print(_text(facts))
+    return 0 if facts["healthy"] else 1
 
-    Raises:
-        UsageFault: torch cannot be imported, without which there is nothing to ask.
-    """
-    unread = unreadable()
+
+def _require_torch(unread: Sequence[str]) -> None:
+    """Raise a fault where torch cannot be imported, without which there is nothing to ask."""
     try:
-        from tileops import backend
+        import torch  # noqa: F401
     except Exception as error:  # torch reads entry points when it is imported
         fault = f"torch cannot be imported: {described(error)}"
         raise UsageFault("; ".join([fault, *unread])) from error
-    if args.measure:
-        return _measure(args)
+
+
+def _facts(unread: Sequence[str]) -> dict[str, Any]:
+    """What is there, and what is wrong with it."""
+    from tileops import backend
+
     versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
     devices = _devices()
     backend.load_failures()  # whoever asks first has the packages loaded
@@ -71,23 +84,18 @@ def run(args: argparse.Namespace) -> int:
         ],
         "registration_faults": list(map(str, faults)),
     }
-    facts["healthy"] = not any(facts[bad] for bad in _BAD_NEWS)
-    if args.json:
-        print_json(facts)
-    else:
-        print(_text(facts))
-    return 0 if facts["healthy"] else 1
+    return {**facts, "healthy": not any(facts[bad] for bad in _BAD_NEWS)}
 
 
 def _measure(args: argparse.Namespace) -> int:
     """Measure a device, keep its profile, print the rates."""
-    from tileops._core.devices import usable_device
     from tileops.bench.ceilings import ceilings, write_profile
 
-    device = usable_device(args.device)
+    device = device_named(args.device)
     if device.type not in {"cpu", "cuda"}:
-        raise UsageFault(f"device {device} cannot be measured: it is neither a CPU nor a GPU")
-    rates = ceilings(device)
+        raise UsageFault(f"device {device} cannot be measured: it is neither cpu nor cuda")
+    with waiting(f"measuring {device}"):
+        rates = ceilings(device)
     file = write_profile(device, rates)
     if args.json:
         print_json({"file": str(file), "rates": rates})
@@ -162,7 +170,11 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append("TileLang is missing: portable kernels serve CUDA; install 'tileops[cuda]'")
     for title in _BAD_NEWS:
         lines += [f"{title.replace('_', ' ')[:-1]}: {text}" for text in facts[title]]
-    lines.append("healthy" if facts["healthy"] else "NOT healthy: see what is at fault")
+    lines.append(
+        painted("healthy", "green")
+        if facts["healthy"]
+        else painted("NOT healthy: see what is at fault", "red")
+    )
     return "\n".join(lines)
 
 

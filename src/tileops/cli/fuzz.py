@@ -10,25 +10,26 @@ the least one that fails too, and printed as a program.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from tileops.cli.output import UsageFault
+from tileops.cli.options import add_json, add_op
+from tileops.cli.output import UsageFault, print_json
+from tileops.cli.progress import waiting
 from tileops.cli.specs import class_of, spec_named
 
 if TYPE_CHECKING:
     from tileops.testing.fuzzing import Outcome
 
-NAME = "fuzz"
-SUMMARY = "make calls drawn from a signature until one fails"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("op", metavar="OP", help="the name of an op")
+    add_op(parser)
     parser.add_argument(
         "--seconds", type=float, default=10.0, metavar="N", help="how long to go on; 10 by default"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where to begin")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,18 +40,33 @@ def run(args: argparse.Namespace) -> int:
         from tileops.testing.fuzzing import fuzz
     except ModuleNotFoundError as error:
         raise UsageFault(f"fuzz needs {error.name}: install 'tileops[fuzz]'") from error
-    outcome = fuzz(spec.name, args.seconds, args.seed)
-    print(_counts(outcome))
-    if outcome.error is None:
-        return 0
-    print(f"\n{type(outcome.error).__name__}: {outcome.error}")
-    if outcome.trial is not None:
-        from tileops.testing.reproducing import program
-
-        print(f"\n# The least call that fails so:\n\n{program(outcome.trial)}")
-    return 1
+    with waiting(f"making calls for {args.seconds:g} s"):
+        outcome = fuzz(spec.name, args.seconds, args.seed)
+    data = _data(outcome)
+    if args.json:
+        print_json(data)
+    else:
+        print("\n\n".join(_sections(data)))
+    return 0 if outcome.error is None else 1
 
 
-def _counts(outcome: Outcome) -> str:
-    made = ", ".join(f"{count} {what}" for what, count in sorted(outcome.counts.items()))
-    return f"{outcome.counts.total()} calls: {made or 'none could be drawn'}"
+def _data(outcome: Outcome) -> dict[str, Any]:
+    """What was tried, and what failed, as plain data."""
+    from tileops.testing.reproducing import program
+
+    error, trial = outcome.error, outcome.trial
+    return {
+        "calls": dict(sorted(outcome.counts.items())),
+        "error": None if error is None else f"{type(error).__name__}: {error}",
+        "program": None if error is None or trial is None else program(trial),
+    }
+
+
+def _sections(data: dict[str, Any]) -> Iterator[str]:
+    """The same for people."""
+    made = ", ".join(f"{count} {what}" for what, count in data["calls"].items())
+    yield f"{sum(data['calls'].values())} calls: {made or 'none could be drawn'}"
+    if data["error"] is not None:
+        yield data["error"]
+    if data["program"] is not None:
+        yield f"# The least call that fails so:\n\n{data['program']}"

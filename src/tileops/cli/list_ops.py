@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 
 from tileops._core.spec import registry
-from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+from tileops.cli.options import add_family, add_json
+from tileops.cli.output import UsageFault, print_json, table
 from tileops.cli.specs import package_of
-
-NAME = "list"
-SUMMARY = "list the ops"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--family", help="only ops of this family")
+    add_family(parser)
     parser.add_argument(
         "--status", choices=("implemented", "spec-only"), help="only ops of this status"
     )
-    add_json_flag(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,13 +22,11 @@ from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
 from tileops._core.spec.names import reference_name
-from tileops.cli.output import UsageFault, add_json_flag, print_json
+from tileops.cli.options import add_json
+from tileops.cli.output import UsageFault, print_json
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
-
-NAME = "new"
-SUMMARY = "write a package that extends TileOPs"
 
 KINDS = {
     "backend": ("plugin", "backend"),
@@ -56,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", type=Path, default=Path(), metavar="DIR", help="the folder to write it into"
     )
-    add_json_flag(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
     root: Path = args.into / args.name
     texts = rendered(args.kind, args.name)
     if root.exists():
-        raise UsageFault(f"{root} is there already")
+        raise UsageFault(f"{root} is there already: remove it or choose another name")
     if not args.into.is_dir():
-        raise UsageFault(f"no such folder: {args.into}")
+        raise UsageFault(f"no such folder: {args.into}; make it first")
     for name, text in texts.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,15 +98,16 @@ def rendered(kind: str, name: str) -> dict[str, str]:
 def _values(kind: str, name: str) -> dict[str, str]:
     """What the placeholders of the templates stand for."""
     if not _DISTRIBUTION.fullmatch(name):
-        raise UsageFault(f"{name!r} is no name such as acme-norms")
+        form = "lower-case words, joined by hyphens"
+        raise UsageFault(f"{name!r} is no name such as acme-norms: {form}")
     package = name.replace("-", "_")
     stem = "".join(word.capitalize() for word in name.split("-"))
     if keyword.iskeyword(package) or find_spec(package) is not None:
-        raise UsageFault(f"{package!r} is a module or a keyword already")
+        raise UsageFault(f"{package!r} is a module or a keyword already: choose another name")
     for ending in _OPS[kind]:
         known = registry.manifest().origin(stem + ending)
         if known is not None:
-            raise UsageFault(f"{stem}{ending} is already defined in {known}")
+            raise UsageFault(f"{stem}{ending} is already defined in {known}: choose another name")
     return {
         "distribution": name,
         "package": package,

@@ -1,13 +1,13 @@
-"""How commands print: tables, JSON, and the error for arguments that cannot be used."""
+"""How commands print: tables, JSON, colours, and the error for arguments that cannot be used."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TextIO
 
 from tileops.errors import TileOpsError
 
@@ -16,9 +16,22 @@ class UsageFault(TileOpsError):
     """Arguments that parse but cannot be used; exit code 2."""
 
 
-def add_json_flag(parser: argparse.ArgumentParser) -> None:
-    """Let the command print data instead of text."""
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+Style = Literal["bold", "red", "green", "yellow"]
+_CODES: dict[Style, int] = {"bold": 1, "red": 31, "green": 32, "yellow": 33}
+
+
+def painted(text: str, style: Style, stream: TextIO | None = None) -> str:
+    """A text in a style where a terminal shows it; plain elsewhere, and under NO_COLOR.
+
+    Args:
+        text: the text.
+        style: the style.
+        stream: where it will be printed; standard output where absent.
+    """
+    is_shown = (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
+    if not is_shown or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
 def print_json(data: Any) -> None:
@@ -47,10 +60,11 @@ def table(
     """
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
+    head, *body = [
         "  ".join(
             cell.rjust(width) if number in right else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
-    )
+    ]
+    return "\n".join([painted(head, "bold"), *body])

@@ -4,7 +4,7 @@ The page has a summary per family, the ratio to the best other library per row, 
 device, how near their limit rows come, and every row, to sort and to filter. --against sets rows
 beside a record of published times of the same op, size and dtype; a YAML file maps its names.
 
-Without RESULTS the page is of what the checkout keeps in benchmarks/results/.
+Without RESULTS the page is of what the checkout keeps in benchmarks/results/, and is written here.
 
   tileops report norm.json -o norm.html
   tileops report --against peer-times.csv -o beside.html
@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from tileops.cli.output import UsageFault
-
-NAME = "report"
-SUMMARY = "write results of bench as a page"
+from tileops.cli.options import add_json
+from tileops.cli.output import UsageFault, print_json
+from tileops.cli.progress import waiting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="the page; by default the name of the first results with .html",
+        help="the page; by default the name of the first results with .html, or tileops.html here",
     )
     parser.add_argument(
         "--against", type=Path, metavar="TIMES.csv", help="a record of published times"
@@ -41,27 +41,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mapping", type=Path, metavar="FILE.yaml", help="how its ops and sizes map to ours"
     )
     parser.add_argument("--title", default="TileOPs", help="what the page is about")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page, and say where it is."""
+    if args.mapping and not args.against:
+        raise UsageFault("--mapping maps the rows of --against: give that too")
+    with waiting("reading the results"):
+        answer = _write(args)
+    if args.json:
+        print_json(answer)
+    else:
+        beside = f", {answer['beside']} beside {args.against}" if args.against else ""
+        print(f"{answer['page']}: {answer['rows']} rows{beside}")
+    return 0
+
+
+def _write(args: argparse.Namespace) -> dict[str, Any]:
+    """Write the page; where it is, and how many rows it has."""
     from tileops.bench.peers import peer_matches
     from tileops.bench.report import html_page
     from tileops.bench.results import merged, read_results
 
-    if args.mapping and not args.against:
-        raise UsageFault("--mapping maps the rows of --against, and there are none")
     files = args.results or _kept()
+    default = files[0].with_suffix(".html") if args.results else Path("tileops.html")
     results = merged([read_results(file) for file in files])
     peers = peer_matches(results.rows, args.against, args.mapping) if args.against else []
-    path = args.out or files[0].with_suffix(".html")
+    path = args.out or default
     try:
         path.write_text(html_page(results, peers, args.title), encoding="utf-8")
     except OSError as error:
-        raise UsageFault(f"{path}: {error.strerror}") from error
-    beside = f", {len(peers)} beside {args.against}" if args.against else ""
-    print(f"{path}: {len(results.rows)} rows{beside}")
-    return 0
+        raise UsageFault(f"{path}: {error.strerror}; -o FILE writes elsewhere") from error
+    return {"page": str(path), "rows": len(results.rows), "beside": len(peers)}
 
 
 def _kept() -> list[Path]:
@@ -80,5 +92,6 @@ def _kept() -> list[Path]:
             read_results(file)
             found.append(file)
     if not found:
-        raise UsageFault(f"no results are given, and {folder} has none")
+        hint = "`tileops bench --json FILE.json` makes some"
+        raise UsageFault(f"no results are given, and {folder} has none; {hint}")
     return found

@@ -9,54 +9,54 @@ within the tolerance of their dtype. A row that does not fit into memory is left
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
-from tileops.cli.output import UsageFault, add_json_flag, print_json
-from tileops.cli.specs import class_of, spec_named
+from tileops.cli.options import add_device, add_dtype, add_json, add_op, add_rows, add_target
+from tileops.cli.output import Style, UsageFault, painted, print_json
+from tileops.cli.progress import progress
+from tileops.cli.specs import class_of, device_named, spec_named, usable_target
 
 if TYPE_CHECKING:
     from tileops.bench.clock import Timing
     from tileops.bench.measuring import RowRecord
     from tileops.bench.profiles import Reading
 
-NAME = "run"
-SUMMARY = "run an op's workload rows, judged by its reference"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("op", metavar="OP", help="the name of an op")
-    parser.add_argument("--row", metavar="LABEL", help="only the row of this label, or this case")
-    parser.add_argument("--device", default="cpu", help="where to run: cpu (default) or cuda")
-    parser.add_argument("--dtype", help="only cases in which a tensor has this dtype")
-    add_json_flag(parser)
+    add_op(parser)
+    add_rows(parser)
+    add_device(parser)
+    add_target(parser)
+    add_dtype(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a record per case; 1 when one is wrong or none could be run."""
-    from tileops._core.devices import usable_device
-    from tileops.bench.measuring import RIGHT, WRONG
+    from tileops.bench.measuring import RIGHT, WRONG, Manner
     from tileops.bench.sweep import RowCase, Sweep
 
     spec = spec_named(args.op)
-    device = usable_device(args.device)
+    device = device_named(args.device)
     records = []
-    rows = [RowCase(spec, case) for case in cases(spec, args.row, args.dtype)]
-    for record in Sweep(rows, device):
-        records.append(record)
-        if not args.json:
-            print("\n".join(_lines(record)), flush=True)
+    rows = [RowCase(spec, case) for case in cases(spec, args.rows, args.dtype)]
+    sweep = Sweep(rows, device, Manner(target=usable_target(args.target)))
+    with progress(len(rows), silent=args.json) as told:
+        for record in sweep:
+            records.append(record)
+            told.advance("\n".join(_lines(record)))
     if args.json:
         print_json([record.data() for record in records])
     states = {record.state for record in records}
     return 1 if WRONG in states or RIGHT not in states else 0
 
 
-def cases(spec: OpSpec, row: str | None, dtype: str | None) -> list[Case]:
+def cases(spec: OpSpec, labels: Sequence[str] | None, dtype: str | None) -> list[Case]:
     """The cases that were asked for, at least one.
 
     Raises:
@@ -66,12 +66,13 @@ def cases(spec: OpSpec, row: str | None, dtype: str | None) -> list[Case]:
 
     class_of(spec)
     try:
-        found = chosen_cases(spec, [row] if row else None, dtype)
+        found = chosen_cases(spec, labels, dtype)
         known = [case.id for case in chosen_cases(spec)] if not found else []
     except RowFault as fault:
         raise UsageFault(f"{spec.name}: {fault}") from fault
     if not found:
-        asked = " and ".join(filter(None, (row and f"row {row}", dtype and f"dtype {dtype}")))
+        rows = f"row {' or '.join(labels)}" if labels else None
+        asked = " and ".join(filter(None, (rows, dtype and f"dtype {dtype}")))
         of_that = f" of {asked}" if asked else ""
         raise UsageFault(f"{spec.name} has no case{of_that}; known: {', '.join(known) or 'none'}")
     return found
@@ -80,7 +81,7 @@ def cases(spec: OpSpec, row: str | None, dtype: str | None) -> list[Case]:
 def _lines(record: RowRecord) -> Iterator[str]:
     """A record for people."""
     reason = f": {record.reason}" if record.reason else ""
-    yield f"{record.op} {record.case} on {record.device}: {record.state}{reason}"
+    yield f"{record.op} {record.case} on {record.device}: {state_text(record.state)}{reason}"
     if record.timing is None:
         return
     if record.bindings:
@@ -92,6 +93,12 @@ def _lines(record: RowRecord) -> Iterator[str]:
     kernels = ", ".join(record.kernels) or "what the target built"
     yield f"  served    by {kernels} ({record.target})"
     yield f"  time      {time_text(record.timing)}{limit_text(record.reading)}"
+
+
+def state_text(state: str) -> str:
+    """The state of a row in its colour."""
+    colours: dict[str, Style] = {"right": "green", "wrong": "red"}
+    return painted(state, colours.get(state, "yellow"))
 
 
 def _pairs(named: Mapping[str, str]) -> str:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import argparse
 
 from tileops._core.spec.schema import json_schema
+from tileops.cli.options import add_json
 from tileops.cli.output import print_json
-
-NAME = "schema"
-SUMMARY = "print the JSON Schema of spec files"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--json", action="store_true", help="accepted and without effect")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,17 +9,15 @@ from typing import Any
 from tileops._core.spec.model import OpSpec
 from tileops.cli.contracts import contract_lines, contracts
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
-from tileops.cli.output import UsageFault, add_json_flag, print_json, table
+from tileops.cli.options import add_json, add_op
+from tileops.cli.output import UsageFault, print_json, table
 from tileops.cli.signature_text import parameter_rows, signature_lines
 from tileops.cli.specs import class_of, spec_named, table_of
-
-NAME = "show"
-SUMMARY = "show an op's signature, parameters and kernels"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("op", metavar="OP", help="the name of an op, as `tileops list` prints it")
+    add_op(parser)
     parser.add_argument(
         "--source", action="store_true", help="print the code generated from the spec, alone"
     )
@@ -28,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print what kernels and builders for the op are written from, alone",
     )
-    add_json_flag(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +56,8 @@ def _generated_source(spec: OpSpec) -> str:
 
     plan = signature_plan_for(spec.name)
     if plan is None:
-        raise UsageFault(f"{spec.name} has no generated code: its spec cannot be used")
+        hint = f"`tileops validate {spec.name}` says why"
+        raise UsageFault(f"{spec.name} has no generated code: its spec cannot be used; {hint}")
     return plan.source()
 
 
@@ -75,6 +74,7 @@ def _data(spec: OpSpec, kernels: list[KernelFacts]) -> dict[str, Any]:
         "cost": dict(_cost(spec)),
         "backward": spec.backward.op if spec.backward else None,
         "kernels": [asdict(facts) for facts in kernels],
+        "rows": _labels(spec),
         "faults": [finding._asdict() for finding in spec.faults],
     }
 
@@ -98,10 +98,16 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
     if spec.backward:
         inputs = ", ".join(spec.backward.outputs.values())
         sections.append(f"gradients of {inputs}: by {spec.backward.op}")
+    if labels := _labels(spec):
+        sections.append(f"workload rows: {', '.join(labels)}")
     if spec.faults:
         faults = [f"{f.level} {f.field}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))
     return sections
+
+
+def _labels(spec: OpSpec) -> list[str]:
+    return [row.label for row in spec.workloads if row and row.label]
 
 
 def _cost(spec: OpSpec) -> list[tuple[str, str]]:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
 from tileops.cli.output import UsageFault
+from tileops.errors import OpNotAvailableError
 
 if TYPE_CHECKING:
+    import torch
+
     from tileops import Op
     from tileops._core.dispatch.table import ImplementationTable
 
@@ -24,7 +27,8 @@ def spec_named(name: str) -> OpSpec:
     """
     spec = registry.lookup(name)
     if spec is None:
-        raise UsageFault(f"no op is called {name or repr(name)}{nearest(name, registry.specs())}")
+        hint = nearest(name, registry.specs()) or "; `tileops list` lists all"
+        raise UsageFault(f"no op is called {name or repr(name)}{hint}")
     return spec
 
 
@@ -54,7 +58,10 @@ def class_of(spec: OpSpec) -> type[Op]:
 
     found = find_class(spec)
     if isinstance(found, str):
-        raise UsageFault(f"{spec.name} is {spec.status}, but {found}")
+        hint = f"`tileops list --status implemented --family {spec.family}` lists what runs"
+        if spec.status == "implemented":
+            hint = f"`tileops validate {spec.name}` lists what is missing"
+        raise UsageFault(f"{spec.name} is {spec.status}, but {found}; {hint}")
     return found
 
 
@@ -71,4 +78,33 @@ def table_of(op: type[Op]) -> ImplementationTable:
     try:
         return implementation_table(op)
     except Exception as fault:
-        raise UsageFault(f"{fault}; the op cannot be constructed") from fault
+        hint = "`tileops doctor` names what is at fault"
+        raise UsageFault(f"{fault}; the op cannot be constructed; {hint}") from fault
+
+
+def device_named(name: str) -> torch.device:
+    """The device of this name, on which tensors can be made.
+
+    Raises:
+        UsageFault: it is not there.
+    """
+    from tileops._core.devices import usable_device
+
+    try:
+        return usable_device(name)
+    except OpNotAvailableError as error:
+        raise UsageFault(f"{error}; `tileops doctor` lists the devices") from error
+
+
+def usable_target(name: str | None) -> str | None:
+    """The target that was asked for, which is one of those that are registered.
+
+    Raises:
+        UsageFault: it is not.
+    """
+    from tileops import backend
+
+    known = (backend.BUILTIN, *backend.registered_targets())
+    if name is not None and name not in known:
+        raise UsageFault(f"no target is called {name or repr(name)}; known: {', '.join(known)}")
+    return name

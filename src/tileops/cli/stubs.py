@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
-from tileops.cli.output import UsageFault, add_json_flag, print_json
+from tileops.cli.options import add_json
+from tileops.cli.output import UsageFault, print_json
+from tileops.cli.progress import waiting
 from tileops.cli.specs import class_of, nearest, package_of
 
 if TYPE_CHECKING:
     from tileops import Op
-
-NAME = "stubs"
-SUMMARY = "write type stubs of op classes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,19 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "package", nargs="?", default="tileops", metavar="PACKAGE", help="a pack's import package"
     )
     parser.add_argument("--check", action="store_true", help="write nothing, name what differs")
-    add_json_flag(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the stubs, or compare them with those that are there; 1 when some differ."""
-    made = stubs_of(args.package)
+    with waiting("reading specs and classes"):
+        made = stubs_of(args.package)
     stale = [path for path, text in made.items() if _text(path) != text]
     if not args.check:
         for path in stale:
             try:
                 path.write_text(made[path], encoding="utf-8")
             except OSError as error:
-                raise UsageFault(f"{path}: {error.strerror}") from error
+                raise UsageFault(f"{path}: {error.strerror}; --check writes nothing") from error
     if args.json:
         print_json({"stubs": [str(path) for path in made], "stale": [str(path) for path in stale]})
     elif args.check:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tileops
-from tileops.cli.output import UsageFault, add_json_flag, print_json
+from tileops.cli.options import add_json
+from tileops.cli.output import UsageFault, painted, print_json
+from tileops.cli.progress import waiting
 from tileops.cli.specs import spec_named
 
 if TYPE_CHECKING:
     from tileops._core.spec.model import Finding, Location
-
-NAME = "validate"
-SUMMARY = "check specs, and code against them"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--github", action="store_true", help="print findings as workflow annotations"
     )
-    add_json_flag(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,14 +71,16 @@ def run(args: argparse.Namespace) -> int:
         raise UsageFault(f"no such file: {', '.join(missing)}")
     for package in args.allow:
         manifest.allow(package)
+        if not _is_installed(package):
+            warning = "Python finds no such package here, so what it has is not checked"
+            print(f"--allow {package}: {warning}", file=sys.stderr)
     for name in args.ops if not args.source else ():
         if Path(name).suffix in (".yaml", ".yml"):
             raise UsageFault(f"{name} is a file, not an op; try: --source {name}")
         spec_named(name)
     names = args.ops or None
-    reports = [manifest.validate(names, source=path) for path in args.source] or [
-        manifest.validate(names)
-    ]
+    with waiting("checking specs and their code"):
+        reports = [manifest.validate(names, source=path) for path in args.source or [None]]
     places = {found: report.places[found] for report in reports for found in report.findings}
     ok = all(report.ok for report in reports)
     if args.json:
@@ -89,9 +92,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if ok else 1
 
 
+def _is_installed(package: str) -> bool:
+    """Whether Python finds the outermost package, which is not loaded for that."""
+    outermost = package.partition(".")[0]
+    return outermost.isidentifier() and find_spec(outermost) is not None
+
+
 def _line(finding: Finding, place: Location) -> str:
     del place
-    subject = " ".join(filter(None, (finding.level, finding.op, finding.field)))
+    level = painted(finding.level, "red" if finding.level == "error" else "yellow")
+    subject = " ".join(filter(None, (level, finding.op, finding.field)))
     return f"{subject}: {finding.message}"
 
 

@@ -1,0 +1,225 @@
+"""A call as the command line describes it: by shapes, dtypes and parameters, or by a workload row.
+
+What is described holds no data: constructor arguments, and tensors under a fake mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tileops._core.lang.dtypes import is_registered
+from tileops._core.lang.members import Accepted, DTypeMember
+from tileops._core.spec.model import OpSpec, Param, TensorInput
+from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
+from tileops._core.workload.cases import Case
+from tileops._core.workload.faults import RowFault
+from tileops.cli.output import UsageFault
+
+if TYPE_CHECKING:
+    import torch
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Described:
+    """A call without data.
+
+    Args:
+        params: arguments of the constructor by name.
+        forms: shape and dtype of each tensor that is passed.
+        row: the case that it is of; None where shapes describe it.
+    """
+
+    params: Mapping[str, Any]
+    forms: Mapping[str, tuple[tuple[int, ...], str]]
+    row: str | None = None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the options of a command say of a call.
+
+    Args:
+        shapes: those of `--shape`, as written.
+        dtypes: those of `--dtype`.
+        params: those of `--param`.
+        rows: labels of rows; None where none is named.
+    """
+
+    shapes: Sequence[str]
+    dtypes: Sequence[str]
+    params: Sequence[str]
+    rows: Sequence[str] | None
+
+
+def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
+    """The call that was described; that of the smallest row where nothing but dtypes is said.
+
+    Raises:
+        UsageFault: the description contradicts itself or the spec.
+    """
+    if not (wishes.shapes or wishes.params):
+        return _of_row(spec, wishes, device)
+    if wishes.rows:
+        raise UsageFault("--row describes a whole call: leave out --shape and --param, or --row")
+    signature = spec.signature
+    shapes = _pairs("--shape", wishes.shapes, _extents, signature.inputs)
+    params = _pairs("--param", wishes.params, _yaml_value, signature.params)
+    wanted = _dtypes(spec, wishes.dtypes)
+    smallest = _smallest(spec, None, {})
+    forms = {
+        name: (shapes[name], _dtype_of(spec, tensor, wanted, smallest))
+        for name, tensor in signature.inputs.items()
+        if name in shapes
+    }
+    return Described({name: _argument(spec, name, given) for name, given in params.items()}, forms)
+
+
+def _of_row(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
+    """The smallest call of the rows and dtypes that were asked for."""
+    from tileops.bench.calls import form_of
+    from tileops.testing.calling import parameters
+
+    case = _smallest(spec, wishes.rows, _dtypes(spec, wishes.dtypes))
+    if case is None:
+        rows = {row.label for row in spec.workloads if row and row.label}
+        raise UsageFault(
+            f"no row of {spec.name} is of these labels and dtypes; rows: "
+            f"{', '.join(sorted(rows)) or 'none, so describe the call by --shape and --param'}"
+        )
+    names = spec.signature.inputs
+    forms = {n: (form.shape, form.dtype) for n, form in case.tensors.items() if n in names}
+    return Described(parameters(form_of(spec, case), str(device)), forms, case.id)
+
+
+def _smallest(spec: OpSpec, rows: Sequence[str] | None, dtypes: Mapping[str, str]) -> Case | None:
+    """The case that moves the fewest bytes among those of these labels and dtypes."""
+    from tileops.bench.calls import bytes_of
+    from tileops.bench.sweep import chosen_cases
+
+    try:
+        found = chosen_cases(spec, rows)
+    except RowFault:
+        return None
+    return min((case for case in found if _has(case, dtypes)), key=bytes_of, default=None)
+
+
+def _has(case: Case, dtypes: Mapping[str, str]) -> bool:
+    """Whether the indices and tensors of a case have these dtypes."""
+    forms = {name: form.dtype for name, form in case.tensors.items()}
+    return all(forms.get(name, case.values.get(name)) == each for name, each in dtypes.items())
+
+
+def _pairs(
+    option: str, texts: Iterable[str], convert: Callable[[str], Value], known: Iterable[str]
+) -> dict[str, Value]:
+    """`NAME=VALUE` texts as a mapping; each name must be known and given once."""
+    names = list(known)
+    found: dict[str, Value] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageFault(f"{option} {text}: expected NAME=VALUE")
+        if name not in names:
+            raise UsageFault(
+                f"{option} {text}: no {name} here; known: {', '.join(names) or 'none'}"
+            )
+        if name in found:
+            raise UsageFault(f"{option} {text}: {name} is given twice")
+        try:
+            found[name] = convert(value)
+        except ValueError as error:
+            raise UsageFault(f"{option} {text}: {error}") from error
+    return found
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    parts = text.replace(",", "x").split("x") if text.strip() else []
+    if not all(part.strip().isdecimal() for part in parts):
+        raise ValueError("expected extents such as 8x4096")
+    return tuple(map(int, parts))
+
+
+def _dtypes(spec: OpSpec, texts: Sequence[str]) -> dict[str, str]:
+    """The dtypes asked for, by index or input; one without a name is for all that admit it."""
+    everywhere = [text for text in texts if "=" not in text]
+    named = [text for text in texts if "=" in text]
+    known = [*spec.signature.forall, *spec.signature.inputs]
+    found: dict[str, str] = {}
+    for dtype in everywhere:
+        admitting = [name for name, members in _members(spec).items() if dtype in members]
+        if not admitting:
+            choices = "; ".join(f"{n} is {', '.join(m)}" for n, m in _members(spec).items())
+            raise UsageFault(f"--dtype {dtype}: nothing here has it; {choices or 'all are fixed'}")
+        found |= dict.fromkeys(admitting, dtype)
+    return found | _pairs("--dtype", named, _dtype_name, known)
+
+
+def _members(spec: OpSpec) -> dict[str, list[str]]:
+    """What each dtype index admits."""
+    texts = {name: index.declaration.text for name, index in spec.signature.forall.items()}
+    return {
+        name: [each.strip() for each in text[len("DType[") : -1].split("|")]
+        for name, text in texts.items()
+        if text.startswith("DType[") and text.endswith("]")
+    }
+
+
+def _dtype_name(text: str) -> str:
+    if not is_registered(text):
+        raise ValueError("not a registered dtype")
+    return text
+
+
+def _dtype_of(
+    spec: OpSpec, tensor: TensorInput, wanted: Mapping[str, str], smallest: Case | None
+) -> str:
+    """The dtype asked for, else the declared one, else the smallest row's, else the first."""
+    declared = tensor.dtype.text
+    for asked in (tensor.name, declared):
+        if asked in wanted:
+            return wanted[asked]
+    if is_registered(declared):
+        return declared
+    form = smallest.tensors.get(tensor.name) if smallest else None
+    usual = form.dtype if form else smallest.values.get(declared) if smallest else None
+    if isinstance(usual, str):
+        return usual
+    if declared not in _members(spec):
+        raise UsageFault(f"--dtype {tensor.name}=DTYPE is needed: it is declared as {declared}")
+    return _members(spec)[declared][0]
+
+
+def _yaml_value(text: str) -> Any:
+    try:
+        return plain(read_yaml(text.encode()).root)
+    except YamlFault as fault:
+        raise ValueError(str(fault)) from fault
+
+
+def _argument(spec: OpSpec, name: str, value: Any) -> Any:
+    """A value as the constructor takes it; a dtype's name becomes the dtype."""
+    import torch
+
+    declared = spec.signature.params[name]
+    if not isinstance(declared, Param) or declared.type.node is None:
+        raise UsageFault(f"--param {name}: a tensor, which cannot be written here; try --row")
+    return getattr(torch, value) if _is_dtype(declared, value) else value
+
+
+def _is_dtype(declared: Param, value: object) -> bool:
+    """Whether the first alternative of the type that takes the value is a dtype."""
+    members = declared.type.node.members if declared.type.node else ()
+    takers = (m for m in members if isinstance(m.from_yaml(value, {}), Accepted))
+    return isinstance(next(takers, None), DTypeMember)
+
+
+def require_addressable(name: str, shape: tuple[int, ...], itemsize: int) -> None:
+    """Refuse a shape whose strides, which take an empty axis for one element, leave 64 bits."""
+    if math.prod(max(extent, 1) for extent in shape) * itemsize >= 2**63:
+        extents = "x".join(map(str, shape))
+        raise UsageFault(f"--shape {name}={extents}: more bytes than a tensor can hold")

@@ -1,0 +1,52 @@
+"""The options that several commands take: the same name, the same meaning, the same words."""
+
+from __future__ import annotations
+
+import argparse
+
+Parser = argparse.ArgumentParser | argparse._ArgumentGroup
+
+
+def add_json(parser: Parser) -> None:
+    """Let the command print data instead of text."""
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def add_op(parser: Parser) -> None:
+    """Take the name of one op."""
+    parser.add_argument("op", metavar="OP", help="the name of an op, as `tileops list` prints it")
+
+
+def add_family(parser: Parser) -> None:
+    """Choose ops by family."""
+    parser.add_argument("--family", metavar="NAME", help="only ops of this family")
+
+
+def add_rows(parser: Parser) -> None:
+    """Choose workload rows."""
+    parser.add_argument(
+        "--row",
+        action="append",
+        metavar="LABEL",
+        dest="rows",
+        help="only the row of this label, or this case of it; may be given several times",
+    )
+
+
+def add_dtype(parser: Parser) -> None:
+    """Choose cases by dtype."""
+    parser.add_argument("--dtype", help="only cases in which a tensor has this dtype")
+
+
+def add_device(parser: Parser, what: str = "where to run") -> None:
+    """Choose the device."""
+    parser.add_argument("--device", default="cpu", help=f"{what}: cpu (default) or cuda")
+
+
+def add_target(parser: Parser) -> None:
+    """Choose the target."""
+    parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="the target that serves: one of `tileops doctor`, or builtin; by default the device's",
+    )

@@ -51,6 +51,6 @@ def test_processes_that_crash_cost_no_row(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_compiling_calls_the_op_and_what_it_is_compared_with() -> None:
     row = rows()[0]
-    task = (row.spec.name, row.case, "cpu", ("torch",), default_folder())
+    task = (row.spec.name, row.case, "cpu", ("torch",), default_folder(), None)
     warming._compile(task)
     warming._compile(("LayerNormBwdOp", *task[1:]))  # what fails is said by the measurement

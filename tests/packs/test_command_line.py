@@ -76,7 +76,7 @@ def test_a_pack_whose_module_fails_is_one_error(
     assert main((command, "TwiceFwdOp")) == 2
     assert capsys.readouterr().err == (
         f"tileops {command}: error: TwiceFwdOp is implemented, but the class cannot be imported: "
-        f"{failure}\n"
+        f"{failure}; `tileops validate TwiceFwdOp` lists what is missing\n"
     )
 
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 def _require_torch(unread: Sequence[str]) -> None:
     """Raise a fault where torch cannot be imported, without which there is nothing to ask."""
     try:
-        import torch  # noqa: F401
+        import tileops.backend  # noqa: F401
     except Exception as error:  # torch reads entry points when it is imported
         fault = f"torch cannot be imported: {described(error)}"
         raise UsageFault("; ".join([fault, *unread])) from error

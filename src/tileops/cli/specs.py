@@ -78,8 +78,7 @@ def table_of(op: type[Op]) -> ImplementationTable:
     try:
         return implementation_table(op)
     except Exception as fault:
-        hint = "`tileops doctor` names what is at fault"
-        raise UsageFault(f"{fault}; the op cannot be constructed; {hint}") from fault
+        raise UsageFault(f"{fault}; the op cannot be constructed") from fault
 
 
 def device_named(name: str) -> torch.device:

@@ -70,7 +70,8 @@ class LongRoPEFwdOp(_ops.LongRoPEFwdOp):
 
     With `r = max / original`, cosines and sines are scaled by `sqrt(1 + ln r / ln original)` for
     `r > 1`, so that position 0 is not the identity. An infinite factor stops its pair, a NaN
-    yields NaN. The factors are read when a table is made; another tensor gives another table.
+    yields NaN. The factors are read when a table is made; another tensor gives another table, and
+    so does a change in place, which inference tensors do not show.
 
     Source: Ding et al., "LongRoPE", 2024.
     """

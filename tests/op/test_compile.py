@@ -256,6 +256,18 @@ def test_gradients_are_refused_in_traced_code_too():
         assert compiled(op)(x, x).tolist() == [2, 2]
 
 
+def test_what_runs_below_a_frame_that_was_given_up_is_not_traced():
+    """A frame in which an error was raised is compiled no more; those below it are."""
+    op, x, frames = add_op()(), torch.ones(2, requires_grad=True), torch._dynamo.utils.counters
+    compiled = torch.compile(op, backend="eager")
+    with pytest.raises(RuntimeError, match="requires grad, but"):
+        compiled(x, x)
+    frames.clear()
+    with torch.no_grad():
+        assert compiled(x, x).tolist() == [2, 2]
+    assert frames["frames"]["total"] == 0
+
+
 def test_detached_results_inside_code_that_computes_gradients():
     op = add_op()(2.0)
 

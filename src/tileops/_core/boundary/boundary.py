@@ -26,7 +26,7 @@ from tileops._core.boundary.warm import held_names
 from tileops._core.codegen.loading import compile_source
 from tileops._core.runtime.likeness import ABSENT, likeness, unmade
 from tileops._core.runtime.tensors import is_ordinary, is_writable, shares_storage
-from tileops._core.runtime.tracing import is_traced
+from tileops._core.runtime.tracing import is_traced, never_traced
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
 
@@ -99,6 +99,7 @@ def make_boundary(
         name = operator_name(spec, branch)
         schema = operator_schema(spec, parameters, branch)
         body, fake = unit[f"_body_{number}"], _fake(spec, branch, unit["_examine"])
+        never_traced(body)
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
         operator = register_operator(spec.name, parts, foreign)
         unit[f"_operator_{number}"] = operator

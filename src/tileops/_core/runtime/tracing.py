@@ -1,12 +1,15 @@
-"""Whether code runs for its trace rather than its result."""
+"""Whether code runs for its trace rather than its result, and code that is never traced."""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
+_SKIPPED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
 
 
 def active_fake_mode() -> Any:
@@ -17,3 +20,13 @@ def active_fake_mode() -> Any:
 def is_traced() -> bool:
     """Whether a compiler traces this code, or a fake-tensor mode is active."""
     return torch.compiler.is_compiling() or active_fake_mode() is not None
+
+
+def never_traced(function: FunctionType) -> None:
+    """Keep a compiler from tracing a function, and what it calls, where an eager call reaches it.
+
+    A frame that a compiler gave up, as it does where an error was raised in it, runs as it is, and
+    the compiler takes up each frame below. As by `torch.compiler.disable`, which would import the
+    compiler.
+    """
+    eval_frame.set_code_exec_strategy(function.__code__, _SKIPPED)

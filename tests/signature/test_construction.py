@@ -364,3 +364,33 @@ def test_a_conditional_tensor_that_is_due_is_judged_by_its_form(op_for, extra, t
     with pytest.raises(SignatureError) as caught:
         op_for(CONDITIONAL, wide=True, extra=extra)
     assert text in str(caught.value)
+
+
+PRESENCES = """
+EarlyFwdOp:
+  signature:
+    forall: {R: Dim}
+    params:
+      flag: {type: bool}
+      held: {dtype: float32, shape: "[R]", optional: "present(due)"}
+    inputs:
+      x: {dtype: float32, shape: "[R]"}
+      due: {dtype: float32, shape: "[R]", optional: flag}
+    outputs:
+      y: {dtype: float32, shape: "[R]"}
+      z: {dtype: float32, shape: "[R]", nullable: "present(due)"}
+    shape_rules: ["present(RULE) or flag"]
+"""
+
+
+@pytest.mark.parametrize("name", ["due", "z", "held"])
+def test_construction_asks_what_decides_a_presence_that_only_a_call_has(op_for, name):
+    spec, ones = PRESENCES.replace("RULE", name), torch.ones(3)
+    assert op_for(spec, flag=True, held=ones).check(x=ones, due=ones).present("z")
+    with pytest.raises(
+        SignatureError, match='params.held.optional "present\\(due\\)": held was not'
+    ):
+        op_for(spec, flag=True, held=None)
+    with pytest.raises(SignatureError, match=r"shape_rules\[0\].*does not hold") as caught:
+        op_for(spec, flag=False, held=None)
+    assert caught.value.phase == "construction"

@@ -151,8 +151,10 @@ class Expressions:
             "store": ["present(store)", "(present(store) and store.value.kind == 'tiled')"],
         }  # fmt: skip
         draws += [text for name, texts in by_param.items() if self._has(name) for text in texts]
-        tensors = {**self.case.params, **({} if self.early else self.case.inputs)}
-        draws += [f"present({name})" for name, t in tensors.items() if t.get("optional") is True]
+        late = {} if self.early else {**self.case.inputs, **self.case.outputs}
+        tensors = {**self.case.params, **late}
+        is_free = {name for name, t in tensors.items() if "optional" in t or "nullable" in t}
+        draws += [f"present({name})" for name in sorted(is_free)]
         return draws
 
     def truth(self, depth: int = 1) -> str:

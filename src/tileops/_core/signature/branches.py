@@ -16,7 +16,7 @@ from typing import cast
 
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
-from tileops._core.lang.nodes import Attribute, Bytes, Constant, Expr, Name
+from tileops._core.lang.nodes import Attribute, Bytes, Constant, Expr, Name, Present
 from tileops._core.lang.walk import children, rebuild, walk
 from tileops._core.signature.conditions import from_guard, runs_on
 from tileops._core.signature.discriminants import Point, payload_kind
@@ -123,20 +123,24 @@ class Branches:
     # Conditions
 
     def inline(self, expr: Expr) -> Expr | None:
-        """`expr` with the definitions of lets in place of names; None when that gets long."""
+        """`expr` with definitions in place of lets and of presences; None when that gets long.
+
+        A presence that a condition decides may be asked for before the tensor is there.
+        """
         definitions = self.facts.references.definitions
-        inlined: dict[str, Expr] = {}
+        inlined: dict[Reference, Expr] = {}
 
         def put_in(tree: Expr) -> Expr:
             if isinstance(tree, Name):
-                return inlined.get(tree.id, tree)
+                return inlined.get(Reference("value", tree.id), tree)
+            if isinstance(tree, Present):
+                return inlined.get(Reference("presence", tree.name), tree)
             return rebuild(tree, put_in)
 
         for key in self.facts.references.below(expr):
-            if key.aspect == "value":
-                inlined[key.name] = put_in(definitions[key])
-                if any(islice(walk(inlined[key.name]), _LONG, None)):
-                    return None
+            inlined[key] = put_in(definitions[key])
+            if any(islice(walk(inlined[key]), _LONG, None)):
+                return None
         return put_in(expr)
 
     def runnable(self, expr: Expr) -> Expr:

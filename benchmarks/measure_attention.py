@@ -2,7 +2,7 @@
 
     python benchmarks/measure_attention.py --out FOLDER [--only WORD] [--jobs N] [--budget SECONDS]
 
-Clock and environment are those of `measure_kernels`. Ops run as users call them; their programs are
+Clock and environment are those of `tileops bench`. Ops run as users call them; their programs are
 compiled first, in parallel processes. Results are compared with the first of torch's backends that
 serves. Where a call is bound by memory, its rate stands beside that of a copy in the same run.
 Writes `attention.json` and `attention.txt`.
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,14 +29,13 @@ if "TILELANG_CACHE_DIR" not in os.environ:  # shared with the compiling processe
     os.environ["TILELANG_CACHE_DIR"] = tempfile.mkdtemp(prefix="attention-")
 os.environ.setdefault("TILELANG_PRINT_ON_COMPILATION", "0")
 
-if str(Path(__file__).parent) not in sys.path:  # compiling processes import this file by its path
-    sys.path.insert(0, str(Path(__file__).parent))
-
 import torch
 import torch.nn.functional as F
-from measure_kernels import Clock, environment, relative_error
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tileops.bench.clock import samples
+from tileops.bench.environment import environment
 
 BF16, F16 = torch.bfloat16, torch.float16
 BACKENDS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
@@ -300,7 +299,19 @@ def warm(build: str) -> str | None:
     return None
 
 
-def measure(case: Case, clock: Clock) -> dict[str, Any]:
+def relative_error(result: Tensor, expected: Tensor) -> float:
+    """Norm of the difference over the norm; infinite where something is not a number."""
+    error = (result.double() - expected.double()).norm() / expected.double().norm()
+    return error.item() if error.isfinite() else math.inf
+
+
+def microseconds(launch: Function, inputs: tuple[Tensor, ...], count: int) -> list[float]:
+    """Device time of each of `count` launches, each with a cold L2 cache."""
+    found = samples(lambda _: launch(*inputs), range(count), torch.device("cuda"))
+    return [seconds * 1e6 for seconds in found]
+
+
+def measure(case: Case) -> dict[str, Any]:
     """Check and time all contestants of a case in turns."""
     inputs = case.inputs()
     launches = {"ours": case.ours(), **case.others}
@@ -310,19 +321,19 @@ def measure(case: Case, clock: Clock) -> dict[str, Any]:
     for label, launch in launches.items():
         try:
             results[label] = launch(*inputs).clone()
-            clock.microseconds(launch, [inputs], 2)
+            microseconds(launch, inputs, 2)
             times[label] = []
         except Exception as error:
             failed[label] = f"{type(error).__name__}: {str(error)[:200]}"
     for _ in range(ROUNDS):
-        for label, samples in times.items():
-            samples.extend(clock.microseconds(launches[label], [inputs], LAUNCHES))
+        for label, found in times.items():
+            found.extend(microseconds(launches[label], inputs, LAUNCHES))
     other = next((label for label in results if label != "ours"), None)
     error = relative_error(results["ours"], results[other]) if other and "ours" in results else None
     return {
         "case": str(case),
         "unit": case.unit,
-        "us": {label: round(median(samples), 2) for label, samples in times.items()},
+        "us": {label: round(median(found), 2) for label, found in times.items()},
         "rate": {label: round(case.work / median(t) / 1e6, 3) for label, t in times.items()},
         "difference": error,
         "right": error is None or error <= BOUND,
@@ -348,11 +359,11 @@ def line(result: Mapping[str, Any], copy: float) -> str:
     return " | ".join(parts)
 
 
-def copy_rate(clock: Clock) -> float:
+def copy_rate() -> float:
     """Terabytes a second that a copy within the device reads and writes."""
     source = torch.zeros(1 << 30, dtype=torch.int8, device="cuda")
     target = torch.empty_like(source)
-    return 2 * source.nbytes / median(clock.microseconds(target.copy_, [(source,)], 10)) / 1e6
+    return 2 * source.nbytes / median(microseconds(target.copy_, (source,), 10)) / 1e6
 
 
 def main() -> None:
@@ -371,9 +382,8 @@ def main() -> None:
     needed = [build for build, case in builds().items() if arguments.only in str(case)]
     with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn")) as pool:
         faults = [fault for fault in pool.map(warm, needed) if fault]
-    clock = Clock()
-    copy = copy_rate(clock)
-    about = environment(arguments.commit)
+    copy = copy_rate()
+    about = environment(torch.device("cuda"), arguments.commit)
     lines = [f"# {key}: {value}" for key, value in about.items()]
     lines += [f"# compiled in {time.perf_counter() - begin:.0f} s", f"# copy {copy:.2f} TB/s"]
     lines += [f"# {fault}" for fault in faults]
@@ -383,7 +393,7 @@ def main() -> None:
         if time.perf_counter() - begin > arguments.budget:
             lines.append(f"# not measured in time: {case} and what follows")
             break
-        results.append(measure(case, clock))
+        results.append(measure(case))
         lines.append(line(results[-1], copy))
         print(lines[-1], flush=True)
         torch.cuda.empty_cache()

@@ -49,7 +49,8 @@ from llama import (
     random_weights,
 )
 from llama_torch import TorchLlama
-from measure_kernels import environment
+
+from tileops.bench.environment import environment
 
 PAGE, ROUNDS = 64, 3
 LIMIT = 5e-2  # relative difference of logits in bfloat16
@@ -261,7 +262,7 @@ def main() -> int:
     faults = prepare(arguments.size, batches, arguments.prompt, arguments.jobs)
     made = time.perf_counter() - begin
     weights = random_weights(config, torch.bfloat16, "cuda")
-    about = environment(arguments.commit)
+    about = environment(torch.device("cuda"), arguments.commit)
     lines = [f"# {key}: {value}" for key, value in about.items()]
     lines += [f"# programs made in {made:.0f} s", *(f"# {fault}" for fault in faults)]
     print("\n".join(lines), flush=True)

@@ -5,11 +5,22 @@ import gc
 import multiprocessing
 import os
 import pickle
+import threading
 import weakref
 
 import pytest
 import torch
-from toys import ADD_SPEC, AddInterface, AddKernel, add_op, pair, spec, specs_registered, tensor
+from toys import (
+    ADD_SPEC,
+    AddInterface,
+    AddKernel,
+    add_kernel,
+    add_op,
+    pair,
+    spec,
+    specs_registered,
+    tensor,
+)
 
 from tileops import Op, TileOpsError
 from tileops._core.boundary import instances
@@ -269,3 +280,30 @@ def test_constructions_leave_no_growth():
     assert len(instances.table) == before
     gc.collect()
     assert len(gc.get_objects()) - objects < 200
+
+
+def test_forked_child_finds_its_locks_free():
+    op, held = add_op({"plain": add_kernel()})(), threading.Event()
+    x, y = pair()
+    op(x, y)
+    (kernel,) = op.iter_kernels()
+    done = threading.Event()
+
+    def hold():
+        with op._bind_lock, op._build_lock, op._turn("backward"), kernel._lock:
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(20)
+    child = os.fork()
+    if child == 0:
+        locks = (op._bind_lock, op._build_lock, kernel._lock)
+        free = all(lock.acquire(blocking=False) for lock in locks)
+        free = free and op._turn("backward").acquire(blocking=False)
+        os._exit(0 if free else 1)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0

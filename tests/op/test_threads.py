@@ -239,6 +239,46 @@ def elsewhere(task, *args):
 
 
 @pytest.mark.parametrize("served", [False, True])
+def test_building_may_wait_for_another_thread_s_call_of_the_op(served):
+    def calibrate(length):
+        if length == 3:
+            assert elsewhere(op, torch.ones(2), torch.ones(2)).tolist() == [2, 2]
+
+    class Calibrated(AddKernel):
+        def __init__(self, call):
+            calibrate(call.n)
+            super().__init__(call)
+
+    def build_kernel(x, y, **parameters):
+        calibrate(*x.shape)
+        return lambda x, y: x + y
+
+    cls = add_op({"plain": Calibrated})
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
+    op = cls(target="east" if served else "builtin")
+    assert op(torch.ones(3), torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_sub_op_may_be_made_while_another_thread_calls_the_composite():
+    def init(self, alpha=1.0, *, target=None):
+        if alpha == 3:
+            assert elsewhere(op, torch.ones(2)).tolist() == [3, 3]
+        self.alpha = alpha
+        Op.__init__(self, target=target)
+
+    part = add_op(__init__=init)
+    cls = body_op(
+        "Outer", {"x": tensor()}, {"z": tensor()},
+        lambda self, x: self.delegate_for("part", len(x), alpha=float(len(x)))(x, x),
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls.delegate_types = {"part": part}
+    op = cls()
+    assert op(torch.ones(3)).tolist() == [4, 4, 4]
+    assert len(op.held_delegates()) == 2
+
+
+@pytest.mark.parametrize("served", [False, True])
 def test_first_call_may_wait_for_another_thread_s_call_of_the_op(served):
     def compute(x, y):
         return x + y if len(x) == 2 else x + elsewhere(op, x[1:], y[1:])[0]

@@ -54,6 +54,33 @@ def test_tuning_holds_no_lock_of_the_op(monkeypatch):
     assert found[0] == 5
 
 
+def test_request_while_a_kernel_is_made_reaches_it():
+    class Late(dict):
+        """A table of entries before which the request is heard, after the kernels were asked."""
+
+        def __setitem__(self, key, entry):
+            op.request_tune()
+            super().__setitem__(key, entry)
+
+    op = add_op({"plain": tunable()})()
+    op._built_entries = {"add": Late()}
+    op(*pair())
+    (kernel,) = op.iter_kernels()
+    assert kernel._tuning_asked
+
+
+def test_kernel_that_cannot_be_tuned_is_not_kept():
+    class Refusing(AddKernel):
+        def request_tune(self):
+            raise OSError
+
+    op = add_op({"plain": Refusing})()
+    op.request_tune()
+    with pytest.raises(OSError):
+        op(*pair())
+    assert not any(op._built_entries.values())
+
+
 def test_request_is_idempotent():
     asked = []
 

@@ -310,7 +310,9 @@ class _EntryPrinter:
         arguments = [*self._passed(branch), "_key"]
         doc = "Run the call on the instance of this key."
         with self.writer.function(f"_body_{number}", arguments, "object", doc):
-            self.writer.line("_op = _instances.get(_key, _gone)() or _find_instance(_key)")
+            self.writer.line("_op = _instances.get(_key, _gone)()")
+            with self.writer.block("if _op is None"):
+                self.writer.line("_op = _find_instance(_key)")
             if moves_tensors(self.spec):
                 self.writer.comment("Read once: calls of other threads may bind others.")
                 self.writer.line("_held = _op._held_now()")

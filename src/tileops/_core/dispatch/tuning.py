@@ -109,7 +109,7 @@ def _random_like(seen: Seen, seed: int) -> torch.Tensor:
 
 def tune(kernel: Kernel) -> None:
     """Set the kernel's configuration to the fastest candidate that runs."""
-    candidates = kernel.autotune_configs or ()
+    candidates = tuple(kernel.autotune_configs or ())
     inputs = kernel.tuning_inputs()
     key = _key(kernel, candidates, inputs)
     known = _load(key, len(candidates))
@@ -233,8 +233,9 @@ def _load(key: dict[str, Any], count: int) -> int | None:
     """The place of the candidate kept under `key`; a missing or damaged file counts as none."""
     try:
         kept = json.loads(_file(key).read_text())
-        if kept["key"] == key and kept["candidate"] in range(count):
-            return int(kept["candidate"])
+        place = kept["candidate"]
+        if kept["key"] == key and type(place) is int and place in range(count):
+            return place
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         pass
     return None

@@ -70,16 +70,17 @@ class Composite(Entries):
             )
         self._demand_constructed()
         self._check_place(stage, identity)
-        with self._build_lock:
+        with self._turn((stage, identity)):
             held = self._delegates.get(stage, {}).get(identity)
             if held is not None:
                 return self.delegate_for(stage, identity, given)
             if given is None:
                 op = self._built_sub_op(stage, params)
-                self._keep(stage, identity, op)
+                with self._build_lock:
+                    self._keep(stage, identity, op)
             else:
                 op = given
-                with _holding:
+                with self._build_lock, _holding:
                     self._check_given(stage, identity, op)
                     self._keep(stage, identity, op)
                 self.composition_only = True

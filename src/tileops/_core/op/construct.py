@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tileops._core.boundary import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
@@ -93,8 +93,13 @@ class Construction(OpState):
         self._placed_tensors = {}
         self._known_calls = {}
         self._has_stages = bool(self.delegate_types)
+        self._create_locks()
+
+    def _create_locks(self) -> None:
+        """Create the locks."""
         self._bind_lock = threading.RLock()
         self._build_lock = threading.RLock()
+        self._turns = WeakValueDictionary()
 
 
 def implementation_table(cls: type[OpState]) -> ImplementationTable:

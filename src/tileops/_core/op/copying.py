@@ -27,7 +27,7 @@ _OWN = frozenset({
     "_instance_key", "_bind_lock", "_build_lock", "_target_builder", "_serving_target",
     "_entries_by_call", "_built_entries", "_target_kernels", "_placed_tensors", "_delegates",
     "_delegate_stages", "_effect_branches", "_known_calls", "_latest_kind", "_has_stages",
-    "_settled", "_unsettled_calls", "_backward_op", "_last_call", "_tune_warned",
+    "_settled", "_unsettled_calls", "_turns", "_backward_op", "_last_call", "_tune_warned",
 })  # fmt: skip
 """Fields that every instance has for itself."""
 

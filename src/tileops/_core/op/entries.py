@@ -7,6 +7,7 @@ only when its factory and the tuning it was asked for have succeeded.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -87,29 +88,28 @@ class Entries(Calls):
         self._demand_constructed()
         self._check_request(interface, call)
         self._check_keyable(interface, call)
-        with self._build_lock:
-            entry = self._entries_by_call.get((interface, call.table_key))
-            if entry is not None:
-                return entry
-            choice = self._choice(interface, call)
-            key = self._key_of(choice)
-            if call.device is not None and call.device.type == "cuda":
-                _warn_if_standing_in(self._name, choice)
-            entry = self._built(interface, key, call)
-            by_call = self._entries_by_call
-            with suppress(RuntimeError):  # A finaliser may have had entries stored meanwhile.
-                if len(by_call) >= MOST_CALL_SPECS:
-                    by_call.pop(next(iter(by_call)), None)
+        choice = self._choice(interface, call)
+        key = self._key_of(choice)
+        if call.device is not None and call.device.type == "cuda":
+            _warn_if_standing_in(self._name, choice)
+        entry = self._entry_of(interface, key, call)
+        by_call = self._entries_by_call
+        # A finaliser may have entries stored between any two steps.
+        with self._build_lock, suppress(RuntimeError):
+            if len(by_call) >= MOST_CALL_SPECS:
+                by_call.pop(next(iter(by_call)), None)
             by_call[interface, call.table_key] = entry
-            return entry
+        return entry
 
-    def _built(self, interface: str, key: str, call: CallSpec) -> Any:
+    def _entry_of(self, interface: str, key: str, call: CallSpec) -> Any:
         """The entry for the call's identity, built if there is none."""
         cls = self._installed_kernel_types[key]
         doing = f"built {cls.__name__} (key {key!r}) for"
         identity, factory = self._noting(doing, interface, build_of, cls, call)
-        entry = self._built_entries.get(interface, {}).get((cls, identity))
-        if entry is None:
+        with self._turn((interface, cls, identity)):
+            entry = self._built_entries.get(interface, {}).get((cls, identity))
+            if entry is not None:
+                return entry
             with as_current(call.device):
                 entry = self._noting(doing, interface, factory)
                 if entry is None:
@@ -117,13 +117,25 @@ class Entries(Calls):
                         f"{cls.__name__}.entry_for: the factory returned None for the identity "
                         f"{shown(identity)}"
                     )
+                asked = self._tune_requested
                 for kernel in kernels_in(entry):
                     self._noting(doing, interface, kernel._demand_constructed)
-                    if self._tune_requested:
+                    if asked:
                         kernel.request_tune()
-            # The table is looked up only now: a factory may have had other entries built.
-            self._built_entries.setdefault(interface, {})[cls, identity] = entry
-        return entry
+                with self._build_lock:
+                    self._built_entries.setdefault(interface, {})[cls, identity] = entry
+                if self._tune_requested and not asked:  # It was asked meanwhile.
+                    for kernel in kernels_in(entry):
+                        kernel.request_tune()
+            return entry
+
+    def _renew_locks(self) -> None:
+        """Free the locks in a forked child: the other threads, which may hold some, are gone."""
+        self._create_locks()
+        for built in list(self._built_entries.values()):
+            for entry in list(built.values()):
+                for kernel in kernels_in(entry):
+                    kernel._lock = threading.RLock()
 
     def _check_request(self, interface: str, call: CallSpec) -> None:
         """The interface is declared and the call spec is of its type."""

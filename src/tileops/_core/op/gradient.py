@@ -19,7 +19,7 @@ class Differentiated(Tuned):
 
     def _backward(self) -> Op:
         """The instance that computes gradients; parameters of the same name are passed on."""
-        with self._build_lock:
+        with self._turn("backward"):
             if self._backward_op is None:
                 cls = self._backward_class()
                 # Those of the signature: a class that inherits its spec lists none itself.
@@ -27,9 +27,9 @@ class Differentiated(Tuned):
                 shared = [name for name in cls._parameter_names if name in own]
                 params = {name: getattr(self, name) for name in shared}
                 op = cls(**params, target=self.target)
+                self._backward_op = op
                 if self._tune_requested:
                     op.request_tune()
-                self._backward_op = op
             return self._backward_op
 
     def _backward_class(self) -> type[Op]:

@@ -143,7 +143,7 @@ class Serving(Construction):
         key = (device, *slots)
         kernel = kernels.get(key)
         if kernel is None:
-            with self._build_lock:
+            with self._turn(key):
                 kernel = kernels.get(key)
                 if kernel is None:
                     with as_current(device):

@@ -14,6 +14,7 @@ from abc import ABC
 from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -92,6 +93,8 @@ class OpState(ABC):
     _instance_key: str | None = None
     _bind_lock: threading.RLock
     _build_lock: threading.RLock
+    _turns: WeakValueDictionary[Hashable, threading.RLock]
+    """A lock per thing that is being built, which lives while a thread builds it or waits."""
     _has_stages: bool
     """Whether the class declares stages."""
 
@@ -164,6 +167,14 @@ class OpState(ABC):
             self._target_kernels = {}
             if self._settled is not None:
                 self._settled = self._settled[0], self._target_kernels
+
+    def _turn(self, key: Hashable) -> threading.RLock:
+        """What a thread holds while it builds the thing of this key.
+
+        Nobody who wants another thing waits for it, so that building may wait for other calls.
+        """
+        with self._build_lock:
+            return self._turns.setdefault(key, threading.RLock())
 
     def _unconstructed(self) -> RuntimeError:
         """The error of an instance without a key."""

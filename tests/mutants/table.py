@@ -268,7 +268,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("with as_current(call.device):", "if True:",
           "test_kernel_for.py::test_building_and_tuning_run_on_the_call_s_device"),
         M("if entry is None:", "if False:",
-          "test_kernel_for.py::test_factory_that_returns_nothing", 1),
+          "test_kernel_for.py::test_factory_that_returns_nothing"),
         M("if asked:", "if False:",
           "test_tuned.py::test_kernel_that_cannot_be_tuned_is_not_kept"),
         M("self._built_entries.setdefault(interface, {})[cls, identity] = entry",
@@ -306,7 +306,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "return self.delegate_types[stage](**params)",
           "test_composite.py::"
           "test_sub_op_is_built_once_with_its_parameters_and_the_parent_s_target"),
-        M("with _holding:", "if True:",
+        M("with self._build_lock, _holding:", "with self._build_lock:",
           "test_misbehaviour.py::test_two_ops_that_take_each_other_in_at_once"),
         M("self._check_given(stage, identity, op)", "pass",
           "test_composite.py::test_given_is_no_op"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from toys import ADD_SPEC, add_op, body_op, define, pair, spec, tensor
+from toys import ADD_SPEC, add_op, body_op, define, elsewhere, pair, spec, tensor
 
 from tileops import Op, backend
 
@@ -233,3 +233,20 @@ def test_sub_op_with_a_base_of_its_own_may_be_given():
     op = op()
     op.delegate_for("first", None, leaf())
     assert op(torch.ones(1)).tolist() == [7]
+
+
+def test_sub_op_may_be_made_while_another_thread_calls_the_composite():
+    def init(self, alpha=1.0, *, target=None):
+        if alpha == 3:
+            assert elsewhere(op, torch.ones(2)).tolist() == [3, 3]
+        self.alpha = alpha
+        Op.__init__(self, target=target)
+
+    part = add_op(__init__=init)
+
+    def forward(self, x):
+        return self.delegate_for("part", len(x), alpha=float(len(x)))(x, x)
+
+    op = composite({"part": part}, forward)()
+    assert op(torch.ones(3)).tolist() == [4, 4, 4]
+    assert len(op.held_delegates()) == 2

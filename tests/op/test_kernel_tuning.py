@@ -147,6 +147,18 @@ def test_other_threads_launch_while_a_kernel_is_tuned(timed, monkeypatch):
     assert found == [1] * 3
 
 
+def test_candidates_may_be_generated(timed):
+    class Generated(Tunable):
+        @property
+        def autotune_configs(self):
+            return ({"cost": cost} for cost in (4, 3))
+
+    kernel = Generated()
+    kernel(torch.zeros(3))
+    kernel.request_tune()
+    assert kernel.config == {"cost": 3}
+
+
 def test_no_candidate_runs(timed):
     class Never(Tunable):
         autotune_configs = ({"cost": -1}, {"cost": -2})
@@ -248,12 +260,13 @@ def test_damaged_file_is_timed_again_and_written_anew(timed, cache, text):
     assert file.read_text() == good
 
 
-def test_stale_candidate_is_not_used(timed, cache):
+@pytest.mark.parametrize("place", ["9", "-1", "true", "1.0", "[1]", "null", "1e400"])
+def test_stale_candidate_is_not_used(timed, cache, place):
     kernel = Tunable()
     kernel.request_tune()
     kernel(torch.zeros(3))
     (file,) = cache.iterdir()
-    file.write_text(file.read_text().replace('"candidate": 1', '"candidate": 9'))
+    file.write_text(file.read_text().replace('"candidate": 1', f'"candidate": {place}'))
     kernel = Tunable()
     kernel.request_tune()
     kernel(torch.zeros(3))

@@ -13,6 +13,7 @@ from toys import (
     add_op,
     body_op,
     define,
+    elsewhere,
     pair,
     spec,
     tensor,
@@ -228,16 +229,6 @@ def test_call_that_starts_after_all_failed_selects():
     assert op._settled is not None
 
 
-def elsewhere(task, *args):
-    """What `task` gives in another thread, which must end."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(task(*args)), daemon=True)
-    thread.start()
-    thread.join(LIMIT)
-    assert found, "the other thread hangs"
-    return found[0]
-
-
 @pytest.mark.parametrize("served", [False, True])
 def test_building_may_wait_for_another_thread_s_call_of_the_op(served):
     def calibrate(length):
@@ -257,25 +248,6 @@ def test_building_may_wait_for_another_thread_s_call_of_the_op(served):
     backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
     op = cls(target="east" if served else "builtin")
     assert op(torch.ones(3), torch.ones(3)).tolist() == [2, 2, 2]
-
-
-def test_sub_op_may_be_made_while_another_thread_calls_the_composite():
-    def init(self, alpha=1.0, *, target=None):
-        if alpha == 3:
-            assert elsewhere(op, torch.ones(2)).tolist() == [3, 3]
-        self.alpha = alpha
-        Op.__init__(self, target=target)
-
-    part = add_op(__init__=init)
-    cls = body_op(
-        "Outer", {"x": tensor()}, {"z": tensor()},
-        lambda self, x: self.delegate_for("part", len(x), alpha=float(len(x)))(x, x),
-        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
-    )  # fmt: skip
-    cls.delegate_types = {"part": part}
-    op = cls()
-    assert op(torch.ones(3)).tolist() == [4, 4, 4]
-    assert len(op.held_delegates()) == 2
 
 
 @pytest.mark.parametrize("served", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -152,3 +153,13 @@ def pair(n=6, dtype=torch.float32, seed=0):
     """Two random rows."""
     generator = torch.Generator().manual_seed(seed)
     return tuple(torch.randn(n, generator=generator).to(dtype) for _ in range(2))
+
+
+def elsewhere(task, *args):
+    """What `task` gives in another thread, which must end."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(task(*args)), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert found, "the other thread hangs"
+    return found[0]

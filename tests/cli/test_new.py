@@ -27,6 +27,10 @@ def test_a_package_is_written_and_told(tileops: Run, tmp_path: Path, kind: str) 
     assert "src/acme_wide_norms/__init__.py" in written
     assert all(f"  {name}\n" in outcome.out for name in written)
     assert f"pip install -e '{root}[test]'" in outcome.out
+    if kind == "pack":
+        (tmp_path / "acme-gone").symlink_to("nowhere")
+        gone = tileops("new", kind, "acme-gone", "--into", str(tmp_path))
+        assert gone.err.endswith("acme-gone is there already: remove it or choose another name\n")
     again = tileops("new", kind, "acme-wide-norms", "--into", str(tmp_path))
     assert (again.code, again.err) == (
         2,
@@ -74,6 +78,10 @@ def test_placeholders_are_filled_and_the_sources_are_in_form(
         (("backend", "acme_x"), "'acme_x' is no name such as acme-norms"),
         (("backend", "class"), "'class' is a module or a keyword already"),
         (("kernel", "json"), "'json' is a module or a keyword already"),
+        (("op", "ops"), "'ops' is a module of tileops, which no family may be called"),
+        (("op", "test-norms"), "'test-norms' begins with 'test': pytest would take its classes"),
+        (("pack", "a" * 61), "a name has at most 60 characters, not 61"),
+        (("op", "acme", "--into", "/proc"), "cannot write /proc/acme: No such file or directory"),
         (("op", "gemm"), "GemmFwdOp is already defined in gemm/spec.yaml"),
         (("pack", "layer"), "LayerNormFwdOp is already defined in norm/spec.yaml"),
         (("bakend", "acme"), "invalid choice: 'bakend'"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -298,6 +300,42 @@ def test_modules_of_one_package_are_told_apart(
     assert backend.registered_targets() == ("good", "later")
     for name in [name for name in sys.modules if name.startswith("pkg_two")]:
         del sys.modules[name]
+
+
+def test_a_fork_waits_for_the_end_of_loading(packages: Packages, world: SimpleNamespace) -> None:
+    source = "backend.register_detector(target='slow', detect=print)"
+    packages(pkg_forked=f"{HEAD}world.done.set()\nworld.go.wait(10)\n{source}")
+    loader = threading.Thread(target=backend.registered_targets)
+    loader.start()
+    assert world.done.wait(10)
+    threading.Timer(0.1, world.go.set).start()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(0 if backend.registered_targets() == ("slow",) else 1)
+    loader.join(10)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert loading._lock.acquire(blocking=False)
+    loading._lock.release()
+
+
+def test_a_package_may_wait_for_a_thread_that_forks(
+    packages: Packages, world: SimpleNamespace
+) -> None:
+    source = """
+import os
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    world.seen.append(os.waitpid(child, 0)[1])
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join(10)
+"""
+    packages(pkg_forks=HEAD + source)
+    assert backend.load_failures() == ()
+    assert world.seen == [0]
 
 
 @pytest.mark.parametrize("thread", [False, True])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from sources import pack
 
+from tileops import backend
+from tileops._core.targets import registry as backends
 from tileops.cli import main
 
 
@@ -101,21 +103,53 @@ def test_a_body_that_exits_is_one_error(install: Any, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("module", "fault"),
+    ("module", "text", "fault"),
     [
-        ("ops", "TwiceFwdOp is implemented, but the class cannot be imported: ZeroDivisionError"),
-        ("reference", "the reference of TwiceFwdOp cannot be imported: ZeroDivisionError: "),
+        (
+            "ops.py",
+            "1 / 0",
+            "TwiceFwdOp is implemented, but the class cannot be imported: ZeroDivisionError",
+        ),
+        (
+            "reference.py",
+            "1 / 0",
+            "the reference of TwiceFwdOp cannot be imported: ZeroDivisionError: ",
+        ),
+        (
+            "reference.py",
+            "import acme_absent",
+            "the reference of TwiceFwdOp cannot be imported: ModuleNotFoundError: ",
+        ),
+        ("spec.yaml", "family: ops", "TwiceFwdOp family: [V4] "),
     ],
 )
+@pytest.mark.filterwarnings("ignore:TwiceFwdOp cannot be constructed")
 def test_doctor_says_which_module_of_a_pack_fails(
-    install: Any, capsys: pytest.CaptureFixture[str], module: str, fault: str
+    install: Any, capsys: pytest.CaptureFixture[str], module: str, text: str, fault: str
 ) -> None:
-    package = f"acme_ill_{module}"
-    install({**pack(package), f"{package}/{module}.py": "1 / 0"}, acme=f"{package}:SPEC")
+    package = f"acme_ill_{module.partition('.')[0]}_{len(text)}"
+    files = pack(package)
+    if module == "spec.yaml":
+        text = files[f"{package}/{module}"].replace(f"family: {package}", text)
+    install({**files, f"{package}/{module}": text}, acme=f"{package}:SPEC")
     assert main(("doctor",)) == 1
     text = capsys.readouterr().out
     assert f"registration fault: entry point acme ({package}:SPEC): {fault}" in text
     assert "loaded, at fault\n" in text
+
+
+def test_doctor_names_what_is_registered_for_an_op_without_a_class(
+    install: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = pack("acme_promised")
+    spec = files["acme_promised/spec.yaml"].replace("implemented", "spec-only")
+    install({**files, "acme_promised/spec.yaml": spec}, acme="acme_promised:SPEC")
+    monkeypatch.setattr(backends, "current", backends.Registry())
+    backend.register_kernel_builder(op="TwiceFwdOp", target="t", build_kernel=lambda x: x)
+    assert main(("doctor",)) == 1
+    assert (
+        "registers a builder of target 't' for TwiceFwdOp, but the op has no class: it is spec-only"
+    ) in capsys.readouterr().out
 
 
 def test_run_judges_its_rows(run: Any) -> None:

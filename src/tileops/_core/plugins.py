@@ -126,6 +126,11 @@ def module(name: str) -> ModuleType:
         raise ImportError(f"the import of {name} exits: {described(error)}", name=name) from error
 
 
+def is_missing(name: str, error: ModuleNotFoundError) -> bool:
+    """Whether an import failed for want of the module itself, not of one that it imports."""
+    return error.name is not None and f"{name}.".startswith(f"{error.name}.")
+
+
 def described(error: BaseException) -> str:
     """An exception in one printable line of bounded length, whatever its text does."""
     try:

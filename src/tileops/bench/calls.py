@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,9 +134,14 @@ def _drawn(form: TensorForm) -> DrawnTensor:
 
 def has_reference(spec: OpSpec) -> bool:
     """Whether the package of an op holds its reference."""
-    with suppress(ModuleNotFoundError):
-        return hasattr(plugins.module(f"{spec.home}.reference"), reference_name(spec.name))
-    return False
+    name = f"{spec.home}.reference"
+    try:
+        module = plugins.module(name)
+    except ModuleNotFoundError as error:
+        if not plugins.is_missing(name, error):
+            raise
+        return False
+    return hasattr(module, reference_name(spec.name))
 
 
 def bytes_of(case: Case) -> int:

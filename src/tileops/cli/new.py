@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
-from tileops._core.spec.names import reference_name
+from tileops._core.spec.names import RESERVED_FAMILIES, reference_name
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, print_json
 
@@ -44,6 +44,7 @@ _DESCRIPTIONS = {
 _OPS = {"backend": (), "kernel": (), "op": ("FwdOp",), "pack": ("FwdOp", "NormFwdOp")}
 """What the names of the ops that a kind defines end in."""
 _DISTRIBUTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MOST_CHARACTERS = 60
 _SUFFIX = ".tmpl"
 
 
@@ -58,23 +59,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the package; 2 when the name cannot be used or the folder is there already."""
+    """Write the package.
+
+    Raises:
+        UsageFault: the name cannot be used, or the folder is there already or cannot be written.
+    """
     root: Path = args.into / args.name
     texts = rendered(args.kind, args.name)
-    if root.exists():
+    if root.exists() or root.is_symlink():
         raise UsageFault(f"{root} is there already: remove it or choose another name")
     if not args.into.is_dir():
         raise UsageFault(f"no such folder: {args.into}; make it first")
-    for name, text in texts.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    try:
+        _write(root, texts)
+    except OSError as error:
+        raise UsageFault(f"cannot write {root}: {error.strerror}") from error
     if args.json:
         print_json({"root": str(root), "files": sorted(texts)})
     else:
         lines = [f"wrote {root}:", *(f"  {name}" for name in sorted(texts)), "", "next:"]
         print("\n".join([*lines, f"  pip install -e '{root}[test]'", f"  pytest {root}"]))
     return 0
+
+
+def _write(root: Path, texts: Mapping[str, str]) -> None:
+    """Write files below a folder, which is made."""
+    for name, text in texts.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def rendered(kind: str, name: str) -> dict[str, str]:
@@ -100,10 +113,16 @@ def _values(kind: str, name: str) -> dict[str, str]:
     if not _DISTRIBUTION.fullmatch(name):
         form = "lower-case words, joined by hyphens"
         raise UsageFault(f"{name!r} is no name such as acme-norms: {form}")
+    if len(name) > _MOST_CHARACTERS:
+        raise UsageFault(f"a name has at most {_MOST_CHARACTERS} characters, not {len(name)}")
     package = name.replace("-", "_")
     stem = "".join(word.capitalize() for word in name.split("-"))
     if keyword.iskeyword(package) or find_spec(package) is not None:
         raise UsageFault(f"{package!r} is a module or a keyword already: choose another name")
+    if _OPS[kind] and package in RESERVED_FAMILIES:
+        raise UsageFault(f"{package!r} is a module of tileops, which no family may be called")
+    if _OPS[kind] and stem.startswith("Test"):
+        raise UsageFault(f"{name!r} begins with 'test': pytest would take its classes for tests")
     for ending in _OPS[kind]:
         known = registry.manifest().origin(stem + ending)
         if known is not None:

@@ -18,6 +18,7 @@ from tileops._core.spec import registry as specs
 from tileops._core.spec.model import OpSpec
 from tileops.cli.output import UsageFault
 from tileops.cli.specs import class_of, nearest, table_of
+from tileops.errors import ManifestError
 
 if TYPE_CHECKING:
     from tileops import Op
@@ -61,7 +62,8 @@ def registration_faults(devices: Iterable[str]) -> list[Fault]:
 
 
 def _pack_faults() -> Iterator[Fault]:
-    """Ops of packs whose class cannot be used, or whose reference cannot be imported."""
+    """Ops of packs whose class or spec cannot be used, or whose reference cannot be imported."""
+    from tileops._core.runtime.plan import signature_plan_for
     from tileops.bench.calls import has_reference
 
     for spec in filter(None, map(specs.lookup, specs.specs())):
@@ -69,8 +71,9 @@ def _pack_faults() -> Iterator[Fault]:
             continue
         try:
             class_of(spec)
+            signature_plan_for(spec.name)
             has_reference(spec)
-        except UsageFault as fault:
+        except (UsageFault, ManifestError) as fault:
             yield Fault(specs.owner(spec.name), str(fault))
         except Exception as error:
             reason = f"the reference of {spec.name} cannot be imported: {described(error)}"
@@ -85,15 +88,19 @@ def _owner(table: str, key: object) -> EntryPoint | None:
 
 
 def _strangers() -> Iterator[Fault]:
-    """Registrations for ops that nothing here defines."""
+    """Registrations for ops that nothing here defines or implements."""
     from tileops._core.targets import registry
 
     known = specs.specs()
     for table in ("builders", "kernel_types"):
         for key in sorted(getattr(registry.current, table)):
-            if key[0] not in known:
-                what = f"registers {_registered(table, key)}, but no op is called that"
-                yield Fault(_owner(table, key), f"{what}{nearest(key[0], known)}")
+            what = f"registers {_registered(table, key)}, but"
+            spec = specs.lookup(key[0])
+            if spec is None:
+                guess = nearest(key[0], known)
+                yield Fault(_owner(table, key), f"{what} no op is called that{guess}")
+            elif spec.status != "implemented":
+                yield Fault(_owner(table, key), f"{what} the op has no class: it is {spec.status}")
 
 
 def _registered(table: str, key: tuple[str, str]) -> str:

@@ -296,7 +296,8 @@ def test_a_failing_entry_point_does_not_stop_the_others(
     assert len(caught) == len(found) == 4
     assert all(issubclass(each.category, RuntimeWarning) for each in caught)
     assert found["entry point taken (acme_pack.specs:TAKEN)"] == (
-        "[V1] cannot be loaded: register: RMSNormFwdOp is already defined in norm/spec.yaml"
+        "[V1] cannot be loaded: mapping of acme_pack.specs: RMSNormFwdOp is already defined in "
+        "norm/spec.yaml"
     )
     assert (
         "resolves to int, expected a path" in found["entry point number (acme_pack.specs:NUMBER)"]

@@ -28,7 +28,7 @@ def resolve(dotted: str) -> Any:
         try:
             found: Any = plugins.module(module)
         except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            if not plugins.is_missing(module, error):
                 raise
             module, _, name = module.rpartition(".")
             names.insert(0, name)

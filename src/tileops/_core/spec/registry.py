@@ -284,7 +284,7 @@ def _merge_pack(point: EntryPoint, content: Content | None, failure: str) -> str
     global _manifest
     if content is not None:
         try:
-            _manifest = merged(_loaded(), content, "register")
+            _manifest = merged(_loaded(), content, content.source.label)
             _registered.append((owners.of(point), content.names))
         except ManifestError as error:
             failure = str(error)

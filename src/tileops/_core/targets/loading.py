@@ -10,10 +10,12 @@ part in the import and for which it may wait in turn: they see what is there so 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 import warnings
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 
 from tileops._core import owners
@@ -93,6 +95,16 @@ def _take_turn() -> bool:
             )
         waited_for = _current
     return True
+
+
+def _let_go() -> None:
+    """Give up the turn that was taken for a fork, if it was."""
+    with suppress(RuntimeError):
+        _lock.release()
+
+
+# Nobody loads while the process forks: in the child nobody would go on.
+os.register_at_fork(before=_take_turn, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def _load_all() -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import dataclass
+from textwrap import indent
 from typing import Any
 
 from tileops._core.dispatch.table import install
+from tileops.cli.contracts import _facts
 from tileops.cli.kernel_facts import kernel_facts
 from tileops.kernels import CallSpec, Kernel, KernelInterface
 
@@ -98,9 +101,19 @@ def test_contracts_are_what_extensions_are_written_from(tileops: Run) -> None:
     assert interface["call_spec"].startswith("tileops.norm.kernels.RMSNormCall(n: int, eps: float,")
     assert interface["signature"] == "(x: Tensor, weight: Tensor | None) -> Tensor"
     assert "`[M, n]` in `call.dtype`" in interface["contract"]
+    assert interface["facts"] == "RMSNorm of rows of `n` elements, with or without a weight."
     text = tileops("show", "RMSNormFwdOp", "--interfaces").out
+    assert f"\n{indent(interface['facts'], '    ')}\n  forward(x: Tensor" in text
     assert f"  {data['builder']}\n  {data['kernel']}\n\nkernel interface rms_norm: " in text
     assert "  forward(x: Tensor, weight: Tensor | None) -> Tensor\n    Normalise every" in text
+
+
+def test_a_call_spec_that_says_nothing_of_itself_is_listed_alone() -> None:
+    @dataclass(frozen=True)
+    class Bare(CallSpec):
+        n: int
+
+    assert _facts(Bare) == ""
 
 
 def test_contracts_of_a_composite_name_no_interface(tileops: Run) -> None:

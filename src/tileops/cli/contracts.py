@@ -13,7 +13,7 @@ from tileops._core.spec.model import OpSpec
 
 if TYPE_CHECKING:
     from tileops import Op
-    from tileops.kernels import KernelInterface
+    from tileops.kernels import CallSpec, KernelInterface
 
 
 def contracts(spec: OpSpec, op: type[Op]) -> dict[str, Any]:
@@ -35,6 +35,8 @@ def contract_lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"kernel interface {each['name']}: {each['class']}"
         yield from (f"  {line}".rstrip() for line in each["summary"].splitlines())
         yield f"  call spec: {each['call_spec']}"
+        if each["facts"]:
+            yield indent(each["facts"], "    ")
         yield f"  forward{each['signature']}"
         yield indent(each["contract"], "    ")
 
@@ -70,9 +72,16 @@ def _interface(name: str, interface: type[KernelInterface], spec: OpSpec) -> dic
         "class": _public_name(interface, spec),
         "summary": inspect.cleandoc(vars(interface).get("__doc__") or ""),
         "call_spec": f"{_public_name(request, spec)}({listed})",
+        "facts": _facts(request),
         "signature": str(signature).replace("'", ""),
         "contract": inspect.getdoc(interface.forward) or "",
     }
+
+
+def _facts(request: type[CallSpec]) -> str:
+    """What the fields of a call spec mean; empty where only the decorator described the class."""
+    text = inspect.cleandoc(vars(request).get("__doc__") or "")
+    return "" if text.startswith(f"{request.__name__}(") else text
 
 
 def _shown(annotation: object) -> str:

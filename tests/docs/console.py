@@ -58,7 +58,8 @@ def here(command: str) -> str:
 def surroundings(source: Path) -> dict[str, str]:
     """The environment of a command: TileOPs and what lies in the folder can be imported."""
     path = os.pathsep.join([str(Path.cwd()), str(source)])
-    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"}
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # ours is named, also where it is installed
+    return {**os.environ, **alone, "PYTHONPATH": path, "COLUMNS": "100"}
 
 
 def announce(folder: Path) -> None:

@@ -393,6 +393,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("if owner is None or owner not in _failures:", "if True:",
           "test_plugin_owners.py::"
           "test_what_a_thread_of_a_failed_package_registers_later_is_refused"),
+        M('if module.partition(".")[0] in _SHARED:', "if False:",
+          "test_plugin_owners.py::test_code_that_everybody_runs_is_no_packages"),
         M("if not is_imported(point) and not is_importing(point):", "if False:",
           "test_plugin_owners.py::test_an_import_that_failed_before_loading_leaves_nothing"),
         M("return min(found, key=lambda each: (each not in begun, each in _failures))",

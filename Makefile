@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden pages demo bench bench-cpu bench-host docs check clean
+.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden pages package demo bench bench-cpu bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ examples: .venv/.dev ## Install and test what extends TileOPs: examples/, and al
 golden: .venv/.dev ## Rewrite the expected generated code, and the type stubs of the ops
 	$(PYTEST) tests/golden --rewrite-golden
 	$(BIN)/tileops stubs
+
+package: .venv/.dev ## Build what is published, twice; check it, install it in every Python here and run it
+	$(BIN)/python scripts/check_package.py $(ARGS)
 
 pages: .venv/.dev ## Rewrite what follows from specs and results: docs/ops, README's table and picture
 	$(BIN)/tileops docs docs/ops --results benchmarks/results

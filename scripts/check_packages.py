@@ -91,7 +91,7 @@ def built_wheel(folder: Path) -> Path:
     tree = folder / "tree"
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "src", tree / "src", ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"):
         shutil.copy(ROOT / name, tree)
     run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", "dist", "."], tree)
     (wheel,) = (tree / "dist").glob("*.whl")

@@ -40,10 +40,10 @@ def tree_manifest() -> Manifest:
     from importlib.resources import files
 
     from tileops import FAMILIES
-    from tileops._core.spec.content import tree_contents
     from tileops._core.spec.manifest import Manifest
+    from tileops._core.spec.tree import Tree
 
-    return Manifest().adding(tree_contents(files("tileops"), FAMILIES))
+    return Manifest(tree=Tree(files("tileops"), FAMILIES))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import weakref
 import torch
 from clock import least
 
-from tileops._core.op.calls import MOST_KINDS
+from tileops._core.op.kinds import MOST_KINDS
 from tileops.norm import RMSNormFwdOp
 
 _PROBE = """

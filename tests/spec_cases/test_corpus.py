@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tileops._core.spec.content import Problem, tree_contents
+from tileops._core.spec.content import Problem
 from tileops._core.spec.manifest import Manifest
+from tileops._core.spec.tree import Tree
 from tileops._core.validate.report import Report, check_number
 from tileops._core.validate.validator import check_manifest, validate
 
@@ -119,7 +120,7 @@ def test_well_formed(path: Path) -> None:
 @pytest.mark.parametrize("root", TREES, ids=lambda path: path.name)
 def test_trees(root: Path) -> None:
     """In-tree rules, on small trees of their own; files are told apart by their labels."""
-    known = Manifest().adding(tree_contents(root, [path.name for path in root.iterdir()]))
+    known = Manifest(tree=Tree(root, [path.name for path in root.iterdir()]))
     problems = [*known.problems, *(Problem(*each) for each in known.adt_table.places.items())]
     report = check_manifest(known, known.names, problems, 256)
     for path in (path for path in root.rglob("*") if path.is_file()):

@@ -11,11 +11,12 @@ import pytest
 
 import tileops
 from tileops._core.lang.dtypes import BITS
-from tileops._core.spec.content import file_content, tree_contents
+from tileops._core.spec.content import file_content
 from tileops._core.spec.model import AdtTable
 from tileops._core.spec.reader import read_spec
 from tileops._core.spec.schema import json_schema
 from tileops._core.spec.source import Source
+from tileops._core.spec.tree import Tree
 from tileops._core.spec.yaml12 import Node, plain, read_yaml
 
 HERE = Path(__file__).parent
@@ -62,7 +63,7 @@ def test_what_is_refused_is_at_fault() -> None:
 
 def test_types_files_are_admitted() -> None:
     roots = HERE / "trees" / "names"
-    for content in tree_contents(roots, ["elementwise"]):
+    for content in Tree(roots, ["elementwise"]).contents():
         adts = {name: plain(node) for name, node in content.adts.items()}
         assert VALIDATOR.is_valid({"adts": adts})
     malformed: Any = plain(read_yaml((HERE / "malformed" / "adts.yaml").read_bytes()).root)

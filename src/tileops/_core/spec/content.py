@@ -56,20 +56,6 @@ def problem(label: str, path: str, message: str, line: int = 0, column: int = 0)
     return Problem(found, Location(label, line, column))
 
 
-def tree_contents(root: Traversable, families: Iterable[str]) -> list[Content]:
-    """All spec and type files of a package tree, in sorted path order.
-
-    Args:
-        root: the package that holds a folder per family.
-        families: names of the folders.
-    """
-    files = sorted(
-        (found for family in families for found in _family_files(root / family, family)),
-        key=lambda found: found[0],
-    )
-    return [_tree_content(label, file, family) for label, file, family in files]
-
-
 def file_content(path: str | os.PathLike[str], source: Source) -> Content:
     """One file given by path; it may bring `adts` of its own."""
     try:
@@ -102,7 +88,7 @@ def mapping_content(mapping: Mapping[Any, Any], source: Source) -> Content:
     return _sorted_out(root, source, ())
 
 
-def _family_files(folder: Traversable, family: str) -> Iterator[tuple[str, Traversable, str]]:
+def family_files(folder: Traversable, family: str) -> Iterator[tuple[str, Traversable, str]]:
     """Label, file and family of each file that may hold specs or types."""
     for name in ("spec.yaml", "types.yaml"):
         if (folder / name).is_file():
@@ -114,7 +100,8 @@ def _family_files(folder: Traversable, family: str) -> Iterator[tuple[str, Trave
                 yield f"{family}/spec/{file.name}", file, family
 
 
-def _tree_content(label: str, file: Traversable, family: str) -> Content:
+def tree_content(label: str, file: Traversable, family: str) -> Content:
+    """One file of a package tree, by its label and the family whose folder holds it."""
     source = Source(
         label=label,
         package="tileops",

@@ -40,12 +40,12 @@ from tileops._core.spec.content import (
     file_content,
     mapping_content,
     problem,
-    tree_contents,
 )
 from tileops._core.spec.manifest import Manifest
 from tileops._core.spec.model import Finding, OpSpec
 from tileops._core.spec.names import key_fault
 from tileops._core.spec.source import Source
+from tileops._core.spec.tree import Tree
 from tileops.errors import ManifestError
 
 GROUP = "tileops.ops"
@@ -105,7 +105,7 @@ def _loaded() -> Manifest:
                 _points[:] = in_order(entry_points(GROUP))
                 _pending[:] = _points
                 owners.announce(GROUP, _points)
-                _manifest = Manifest().adding(tree_contents(files("tileops"), FAMILIES))
+                _manifest = Manifest(tree=Tree(files("tileops"), FAMILIES))
     return _manifest
 
 

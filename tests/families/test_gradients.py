@@ -94,3 +94,9 @@ def test_gradients_agree_with_differences(name: str) -> None:
     assert calls(name)
     for call in calls(name):
         check(call, doubled(name)(**floats(parameters(call))), floats(leaves(call)))
+
+
+def test_backward_ops_belong_to_a_forward_op_unless_they_take_what_none_returns() -> None:
+    named = {manifest.specs()[name]["backward"]["op"] for name in PAIRS}
+    alone = {name for name in manifest.specs() if name.endswith("BwdOp")} - named
+    assert alone == {"BatchNormBwdOp", "GroupedQueryAttentionBwdOp", "MultiHeadAttentionBwdOp"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,16 @@ def test_a_known_name_is_an_error_and_the_new_spec_is_still_judged() -> None:
     ]
     assert "is already defined in mapping of" in report.findings[0].message
     assert manifest.validate("AcmeFwdOp").ok
+
+
+def test_the_file_of_a_loaded_spec_can_be_checked_itself(tmp_path: Path, monkeypatch: Any) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(json.dumps({"AcmeFwdOp": SPEC}), encoding="utf-8")
+    manifest.register(file)
+    monkeypatch.chdir(tmp_path)
+    assert manifest.validate(source="spec.yaml").ok
+    (tmp_path / "copy.yaml").write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert not manifest.validate(source="copy.yaml").ok
 
 
 @pytest.mark.parametrize(

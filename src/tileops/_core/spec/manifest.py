@@ -73,10 +73,15 @@ class Manifest:
 
     def origin(self, name: str) -> str | None:
         """Label of the source that holds a spec or an ADT of this name."""
+        source = self.source(name)
+        return None if source is None else source.label
+
+    def source(self, name: str) -> Source | None:
+        """The source that holds a spec or an ADT of this name."""
         record, adts = self._record(name), self._all_adts()
         if record is not None:
-            return record.source.label
-        return adts[name][1].label if name in adts else None
+            return record.source
+        return adts[name][1] if name in adts else None
 
     def lookup(self, name: str) -> OpSpec | None:
         """The spec of this name, or None."""

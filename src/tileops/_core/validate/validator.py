@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 from tileops._core.lang.values import printable
 from tileops._core.signature.analysis import Analysis
@@ -12,6 +14,7 @@ from tileops._core.spec.content import Content, Problem, problem
 from tileops._core.spec.manifest import Manifest
 from tileops._core.spec.model import Finding, Location, OpSpec
 from tileops._core.spec.registry import SpecSource, content_of, manifest
+from tileops._core.spec.source import Source
 from tileops._core.validate.advisories import check_advisories
 from tileops._core.validate.cases import check_cases
 from tileops._core.validate.code import check_code, check_exports
@@ -103,12 +106,14 @@ def _on_top(known: Manifest, content: Content) -> tuple[Manifest, list[Problem]]
     Returns:
         The manifest, and what is wrong with the source as a file.
     """
+    loaded = _as_loaded(known, content)
+    content = replace(content, source=loaded or content.source)
     label = content.source.label
     taken = [
         problem(label, f"{prefix}{name}", _taken(name, known), node.line)
         for prefix, group in (("", content.specs), ("adts.", content.adts))
         for name, node in group.items()
-        if known.origin(name) is not None
+        if known.source(name) not in (None, loaded)
     ]
     base = known.without({*content.specs, *content.adts})
     merged = base.adding([content])
@@ -117,6 +122,18 @@ def _on_top(known: Manifest, content: Content) -> tuple[Manifest, list[Problem]]
         each for each in _type_problems(merged) if each.finding.field.split(".")[1] in content.adts
     ]
     return merged, [*own, *taken, *types]
+
+
+def _as_loaded(known: Manifest, content: Content) -> Source | None:
+    """The source that a content is loaded from already, where it is that file.
+
+    Labels of in-tree sources are no paths.
+    """
+    file = Path(content.source.label).resolve()
+    for loaded in filter(None, map(known.source, content.names)):
+        if Path(loaded.label).is_absolute() and Path(loaded.label).resolve() == file:
+            return loaded
+    return None
 
 
 def _taken(name: str, known: Manifest) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from tileops.attention.programs.latent import Latent, build_latent_decode
 from tileops.attention.programs.packed import build_attention_packed, build_attention_paged
 from tileops.attention.programs.rotation import Rotation
 from tileops.attention.programs.softmax import Heads
+from tileops.gemm.kernels import PACKED_CUTS
 from tileops.gemm.programs import (
     Groups,
     Tiling,
     build_gemm_grouped,
     build_gemm_packed,
+    build_gemm_packed_split,
     build_gemm_pipelined,
     build_gemm_scaled,
     build_gemm_split,
@@ -150,8 +153,13 @@ PROGRAMS = {
     "owners": lambda: grouped(128, 256, 64, 4, kind="owners", most=2048),
     "codes, wide tile": lambda: scaled("row_block", "tile", 128, 128, 128, 5),
     "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 64, 128, 7),
-    "packed, eight rows": lambda: build_gemm_packed(group=128, rows=16, columns=8, warps=16),
-    "packed": lambda: build_gemm_packed(group=128, rows=32, columns=32, warps=8),
+    "packed": lambda: build_gemm_packed(group=128, warps=16),
+    **{
+        f"packed, split, {columns} rows": partial(
+            build_gemm_packed_split, group=128, columns=columns, **cut._asdict()
+        )
+        for columns, cut in PACKED_CUTS.items()
+    },
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 1, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),

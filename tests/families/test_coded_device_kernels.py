@@ -13,7 +13,9 @@ from tileops.gemm.kernels import (
     GemmFp8PipelinedKernel,
     GemmW4A16Call,
     GemmW4A16FewRowsKernel,
+    GemmW4A16SplitKernel,
 )
+from tileops.gemm.kernels.packed import packed_parts
 from tileops.quantization import FP8QuantFwdOp
 from tileops.quantization.kernels import FP8QuantCall, FP8QuantRowsKernel
 
@@ -62,26 +64,37 @@ def test_row_counts_of_a_class_share_a_scaled_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "k", "group_size", "fault"),
+    ("m", "k", "group_size", "few", "split"),
     [
-        (64, 512, 128, None),
-        (1, 512, 256, None),
-        (65, 512, 128, "multiplies at most 64 rows, not 65"),
-        (1, 512, 64, "adds up runs of 128 columns before it scales them, of which group_size=64 "
-                     "is no multiple"),
-        (1, 0, 128, "has no run to multiply when k is 0"),
+        (4, 512, 128, None, None),
+        (1, 512, 256, None, None),
+        (64, 512, 128, "multiplies at most 4 rows, not 64", None),
+        (1, 1 << 21, 128, "reads at most 134217728 codes, not 136314880", None),
+        (1025, 512, 128, "multiplies at most 4 rows, not 1025",
+                         "multiplies at most 1024 rows, not 1025"),
+        *[(1, 512, 64, *["adds up runs of 128 columns before it scales them, of which "
+                         "group_size=64 is no multiple"] * 2)],
+        *[(1, 0, 128, *["has no run to multiply when k is 0"] * 2)],
     ],
 )  # fmt: skip
-def test_packed_weights_meet_few_rows(m, k, group_size, fault) -> None:
-    call = packed_call(m, 64, k, group_size)
-    assert GemmW4A16FewRowsKernel.refusal(call) == fault
-    served = "portable" if fault else "few_rows"
+def test_packed_weights_meet_rows(m, k, group_size, few, split) -> None:
+    call = packed_call(m, 65, k, group_size)
+    assert GemmW4A16FewRowsKernel.refusal(call) == few
+    assert GemmW4A16SplitKernel.refusal(call) == split
+    served = "portable" if split else "split" if few else "few_rows"
     assert GemmW4A16FwdOp(group_size).key_for("gemm_w4a16", call) == served
 
 
 def test_row_counts_of_a_class_share_a_packed_program() -> None:
-    builds = {GemmW4A16FewRowsKernel.entry_for(packed_call(m, 8192, 8192))[0] for m in range(1, 65)}
-    assert len(builds) == 3
+    calls = [packed_call(m, 8192, 8192) for m in (*range(1, 65), 100, 1024)]
+    assert len({GemmW4A16SplitKernel.entry_for(call)[0] for call in calls}) == 4
+
+
+@pytest.mark.parametrize(
+    ("tiles", "k", "parts"), [(64, 16384, 4), (1, 8192, 16), (1, 256, 1), (1024, 8192, 1)]
+)
+def test_parts_fill_the_device(tiles: int, k: int, parts: int) -> None:
+    assert packed_parts(tiles, k, 264) == parts
 
 
 @pytest.mark.parametrize("arch", [80, 100])

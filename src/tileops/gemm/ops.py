@@ -30,6 +30,7 @@ from tileops.gemm.kernels import (
     GemmW4A16FewRowsKernel,
     GemmW4A16FwdInterface,
     GemmW4A16PortableKernel,
+    GemmW4A16SplitKernel,
     GemvKernel,
     GroupedGemmCall,
     GroupedGemmFwdInterface,
@@ -190,7 +191,11 @@ class GemmW4A16FwdOp(_ContractionOp):
     Sums are float32 and rounded once.
     """
 
-    kernel_types = {"few_rows": GemmW4A16FewRowsKernel, "portable": GemmW4A16PortableKernel}
+    kernel_types = {
+        "few_rows": GemmW4A16FewRowsKernel,
+        "split": GemmW4A16SplitKernel,
+        "portable": GemmW4A16PortableKernel,
+    }
     interfaces = {"gemm_w4a16": GemmW4A16FwdInterface}
 
     repack = staticmethod(packing.repack)

@@ -15,6 +15,7 @@ from tileops.gemm.kernels import (
     GemmPipelinedKernel,
     GemmSplitKernel,
     GemmW4A16FewRowsKernel,
+    GemmW4A16SplitKernel,
     GemvKernel,
     GroupedGemmPipelinedKernel,
 )
@@ -121,7 +122,7 @@ def _fp8(
     )
 
 
-def _w4a16(m, n, k, *constants, **config):
+def _w4a16(kernel, m, n, k, *constants, **config):
     def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
         groups = k // constants[0]
         codes = torch.randint(256, (n, k // 2), generator=generator, dtype=torch.uint8)
@@ -133,7 +134,7 @@ def _w4a16(m, n, k, *constants, **config):
         return gemm_w4a16(x, codes, scales, zeros, group_size=constants[0])
 
     name = f"{m}x{n}x{k}, {' '.join(map(str, constants))}"
-    return Case(name, GemmW4A16FewRowsKernel, constants, inputs, expected, config, absolute=1e-2)
+    return Case(name, kernel, constants, inputs, expected, config, absolute=1e-2)
 
 
 CASES = (
@@ -158,10 +159,13 @@ CASES = (
     _fp8(300, 136, 400, "row_block", "row_block", TILES_FP8_BY_ROW[0], biased=True),
     _fp8(1, 8, 16, "row_block", "row_block", TILES_FP8_BY_ROW[1]),
     _fp8(400, 264, 528, "row_block", "tile", TILES_FP8[0], 4, cluster=2),
-    _w4a16(1, 40, 1152, 128, 16, 8),
-    _w4a16(9, 70, 1280, 256, 32, 8, warps=4),
-    _w4a16(37, 24, 512, 128, 16, 32, warps=3),
-    _w4a16(16, 16, 128, 128, 16, 16),
+    _w4a16(GemmW4A16FewRowsKernel, 1, 40, 1152, 128),
+    _w4a16(GemmW4A16FewRowsKernel, 9, 70, 1280, 256, warps=4),
+    _w4a16(GemmW4A16FewRowsKernel, 4, 16, 128, 128, warps=3),
+    _w4a16(GemmW4A16SplitKernel, 1, 72, 1152, 128, 8, 2),
+    _w4a16(GemmW4A16SplitKernel, 37, 200, 768, 256, 32, 4, stages=2),
+    _w4a16(GemmW4A16SplitKernel, 70, 130, 128, 128, 64, 1, rows=64),
+    _w4a16(GemmW4A16SplitKernel, 9, 8, 640, 128, 16, 3),
     _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
     _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),
     _case("more blocks than tiles", 64, 64, 64, False, False, torch.bfloat16, TILES[-1]),

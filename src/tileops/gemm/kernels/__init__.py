@@ -21,10 +21,12 @@ from tileops.gemm.kernels.grouped import (
     GroupedGemmPortableKernel,
 )
 from tileops.gemm.kernels.packed import (
+    PACKED_CUTS,
     GemmW4A16Call,
     GemmW4A16FewRowsKernel,
     GemmW4A16FwdInterface,
     GemmW4A16PortableKernel,
+    GemmW4A16SplitKernel,
 )
 from tileops.gemm.kernels.scaled import (
     TILES_FP8,
@@ -43,6 +45,7 @@ from tileops.gemm.kernels.scaled import (
 
 __all__ = [
     "GROUP_TILES",
+    "PACKED_CUTS",
     "BmmCall",
     "BmmFP8Call",
     "BmmFP8FwdInterface",
@@ -65,6 +68,7 @@ __all__ = [
     "GemmW4A16FewRowsKernel",
     "GemmW4A16FwdInterface",
     "GemmW4A16PortableKernel",
+    "GemmW4A16SplitKernel",
     "GroupedGemmCall",
     "GroupedGemmFwdInterface",
     "GroupedGemmPipelinedKernel",

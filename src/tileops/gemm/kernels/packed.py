@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tileops._core.dispatch.alignment import aligned
+from tileops._core.dispatch.scratch import scratch
 from tileops._core.dispatch.toolchain import HOPPER
 from tileops.gemm.kernels.packing import unpack, unrepack
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
@@ -92,53 +93,64 @@ class GemmW4A16PortableKernel(PortableKernel[GemmW4A16Call], GemmW4A16FwdInterfa
         return (centred * scale[:, :, None]).flatten(1)
 
 
+RUN = 128
+"""Columns whose products are added up before they are scaled."""
+
+_MOST_PARTS = 16
+_STEP = 2 * RUN  # columns that are copied at once
+_FIXED_STEPS = 3  # whose time a part takes beside its own
+
+
+def _packed_fault(call: GemmW4A16Call, most: int) -> str | None:
+    """Why these are not `most` rows with a weight whose runs have one scale each, or None."""
+    if call.m > most:
+        return f"multiplies at most {most} rows, not {call.m}"
+    if call.group_size % RUN:
+        return (
+            f"adds up runs of {RUN} columns before it scales them, of which "
+            f"group_size={call.group_size} is no multiple"
+        )
+    if call.k == 0:
+        return "has no run to multiply when k is 0"
+    return None
+
+
 class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
-    """The product of few rows, codes decoded on their way to the tensor cores.
+    """The product of a few rows, codes decoded between memory and one warp's tensor core.
 
     Args:
         group_size: columns that share a scale and a zero point.
-        rows: rows of the weight that a block multiplies.
-        columns: rows of the activation that it multiplies.
     """
 
     supported_archs = frozenset({HOPPER})
+    preferred_over = frozenset({"split"})
 
-    MOST_ROWS = 64
-    RUN = 128
+    MOST_ROWS = 4
+    MOST_CODES = 1 << 27
+    """With more rows, or of a larger weight, copies that run ahead are worth their start."""
 
-    def __init__(self, group_size: int, rows: int, columns: int) -> None:
+    def __init__(self, group_size: int) -> None:
         super().__init__()
-        self.group_size, self.rows, self.columns = group_size, rows, columns
+        self.group_size = group_size
 
     @classmethod
     def refusal(cls, call: GemmW4A16Call) -> str | None:
-        """Refuses many rows, and groups that end within a run."""
-        if call.m > cls.MOST_ROWS:
-            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
-        if call.group_size % cls.RUN:
-            return (
-                f"adds up runs of {cls.RUN} columns before it scales them, of which "
-                f"group_size={call.group_size} is no multiple"
-            )
-        if call.k == 0:
-            return "has no run to multiply when k is 0"
-        return super().refusal(call)
+        """Refuses many rows, large weights, and groups that end within a run."""
+        if call.n * call.k > cls.MOST_CODES:
+            return f"reads at most {cls.MOST_CODES} codes, not {call.n * call.k}"
+        return _packed_fault(call, cls.MOST_ROWS) or super().refusal(call)
 
     @classmethod
     def entry_for(
         cls, call: GemmW4A16Call
     ) -> tuple[Hashable, Callable[[], GemmW4A16FewRowsKernel]]:
-        """One build for each group size and class of shapes."""
-        # What more rows of the activation take in registers, more rows of the weight make up for.
-        rows = 16 if call.m <= 8 else 32
-        columns = next(columns for columns in (8, 16, 32) if call.m <= columns or columns == 32)
-        constants = call.group_size, rows, columns
-        return constants, lambda: cls(*constants)
+        """One build for each group size."""
+        return call.group_size, lambda: cls(call.group_size)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Warps that share the runs of a row."""
-        return {"warps": 16 if self.columns == 8 else 8}
+        return {"warps": 16}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
@@ -149,10 +161,7 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
         """Compile the program."""
         from tileops.gemm.programs import build_gemm_packed
 
-        program = build_gemm_packed(
-            group=self.group_size, rows=self.rows, columns=self.columns, **config
-        )
-        return program.compile(HOPPER)
+        return build_gemm_packed(group=self.group_size, **config).compile(HOPPER)
 
     def forward(
         self, activation: Tensor, packed_weight: Tensor, weight_scale: Tensor, weight_zero: Tensor
@@ -161,8 +170,101 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
         output = activation.new_empty(activation.shape[0], packed_weight.shape[0])
         runs = (
             aligned(tensor.contiguous()).view(torch.int32).view(-1, pieces)
-            for tensor, pieces in ((activation, self.RUN // 2), (packed_weight, self.RUN // 8))
+            for tensor, pieces in ((activation, RUN // 2), (packed_weight, RUN // 8))
         )
         groups = (tensor.reshape(-1) for tensor in (weight_scale, weight_zero))
         self.program()(*runs, *groups, output)
         return output
+
+
+class PackedCut(NamedTuple):
+    """Rows of the weight that a block decodes, its buffers, and blocks of a multiprocessor."""
+
+    rows: int
+    stages: int
+    resident: int
+
+
+PACKED_CUTS = {
+    8: PackedCut(128, 4, 2),
+    16: PackedCut(192, 5, 1),
+    32: PackedCut(192, 4, 1),
+    64: PackedCut(128, 3, 1),
+}
+"""By rows of the activation that a block multiplies."""
+
+
+class GemmW4A16SplitKernel(Kernel, GemmW4A16FwdInterface):
+    """The product of rows, codes decoded into the tensor cores, the depth shared by blocks.
+
+    Parts are kept in float32 and added by a second launch, which the first one prepares.
+
+    Args:
+        group_size: columns that share a scale and a zero point.
+        columns: rows of the activation that a block multiplies, of `PACKED_CUTS`.
+        sm_count: multiprocessors.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    MOST_ROWS = 1024
+    """With more, unpacking the weight once is worth its traffic."""
+
+    def __init__(self, group_size: int, columns: int, sm_count: int) -> None:
+        super().__init__()
+        self.group_size, self.columns, self.sm_count = group_size, columns, sm_count
+
+    @classmethod
+    def refusal(cls, call: GemmW4A16Call) -> str | None:
+        """Refuses many rows, and groups that end within a run."""
+        return _packed_fault(call, cls.MOST_ROWS) or super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: GemmW4A16Call) -> tuple[Hashable, Callable[[], GemmW4A16SplitKernel]]:
+        """One build for each group size and class of row counts."""
+        columns = min(columns for columns in PACKED_CUTS if columns >= min(call.m, 64))
+        constants = call.group_size, columns, call.sm_count
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """The cut."""
+        return PACKED_CUTS[self.columns]._asdict()
+
+    @property
+    def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
+        """Other cuts whose sums registers hold."""
+        cuts = (PackedCut(64, 3, 2), PackedCut(128, 3, 1), PackedCut(192, 4, 1))
+        return [cut._asdict() for cut in cuts[: 2 if self.columns == 64 else 3]]
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.gemm.programs import build_gemm_packed_split
+
+        program = build_gemm_packed_split(group=self.group_size, columns=self.columns, **config)
+        return program.compile(HOPPER)
+
+    def forward(
+        self, activation: Tensor, packed_weight: Tensor, weight_scale: Tensor, weight_zero: Tensor
+    ) -> Tensor:
+        """Multiply."""
+        (m, k), n = activation.shape, packed_weight.shape[0]
+        output = activation.new_empty(m, n)
+        words = aligned(packed_weight.contiguous()).view(torch.int32)
+        scales = weight_scale.contiguous(), weight_zero.contiguous()
+        cut = PackedCut(**self.config)
+        tiles = -(-m // self.columns) * -(-n // cut.rows)
+        count = packed_parts(tiles, k, self.sm_count * cut.resident)
+        parts = scratch(activation.device, (count, m, n))
+        self.program()(aligned(activation.contiguous()), words, *scales, *parts, output)
+        return output
+
+
+def packed_parts(tiles: int, k: int, slots: int) -> int:
+    """Into how many parts the depth of so many tiles is cut so that all blocks end soonest."""
+    steps = -(-k // _STEP)
+
+    def cost(parts: int) -> int:
+        return -(-tiles * parts // slots) * (-(-steps // parts) + _FIXED_STEPS)
+
+    return min(range(1, min(_MOST_PARTS, steps) + 1), key=cost)

@@ -6,6 +6,7 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 import tilelang.language as T
 
 from tileops._programs.program import Program
+from tileops.gemm.programs.parts import add_parts, keep_part
 from tileops.gemm.programs.ring import (
     ROWS,
     UNIT,
@@ -16,8 +17,6 @@ from tileops.gemm.programs.ring import (
     consumer,
     producer,
 )
-
-_ADDERS = 256  # threads of a block that adds parts
 
 
 def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: int) -> Program:
@@ -91,18 +90,8 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
             T.pdl_trigger()
             accumulate(A, B, acc, bn, bm, part)
             if T.get_thread_binding() < WARPGROUP:
-                for j, i in T.Parallel(ROWS, rows):
-                    if bm * rows + i < M and bn * ROWS + j < N:
-                        P[part, bm * rows + i, bn * ROWS + j] = acc[j, i]
-        with T.Kernel(T.ceildiv(N, _ADDERS), M, threads=_ADDERS) as (block, row):
-            column = block * _ADDERS + T.get_thread_binding()
-            total = T.alloc_local((1,), "float32")
-            T.pdl_sync()
-            if column < N:
-                total[0] = 0.0
-                for part in T.unroll(splits):
-                    total[0] += P[part, row, column]
-                D[row, column] = total[0]
+                keep_part(acc, P, part, bn * ROWS, bm * rows, ROWS, rows, M, N)
+        add_parts(P, D, splits, M, N)
 
     return Program(
         gemm_split if splits > 1 else gemm_whole, {"tl.disable_thread_storage_sync": True}

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import tileops
 from tileops._core.lang.kinds import DTypeKind
-from tileops.testing.calling import class_of, spec_of
-from tileops.testing.compiling import COMPILATIONS, bounded_ops
+from tileops.testing.calling import class_of, construct, spec_of
+from tileops.testing.choice import chosen_ops
+from tileops.testing.compiling import COMPILATIONS, makes_ops_of_extents, proof_calls
 from tileops.testing.shrinking import specialised
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compile.md"
@@ -27,13 +28,17 @@ def row(op: str) -> str:
         if not isinstance(index.kind, DTypeKind) and name not in plain
     ]
     each = f" for each {' '.join(f'`{name}`' for name in sorted(plain))}" if plain else ""
+    if spec_of(op).composition is not None:
+        call = proof_calls(op)[0]
+        each = " for each choice of ops" if makes_ops_of_extents(construct(call), call) else ""
     operators = len(class_of(op).compile_op_names)
     return f"| `{op}` | {operators} | {' '.join(sizes)} | {COMPILATIONS}{each} |\n"
 
 
 def table() -> str:
     """The ops, family by family in the package's order."""
-    ops = sorted(bounded_ops(None), key=lambda op: tileops.FAMILIES.index(spec_of(op).family or ""))
+    ops = [op for op in chosen_ops(None) if spec_of(op).signature.inputs]
+    ops.sort(key=lambda op: tileops.FAMILIES.index(spec_of(op).family or ""))
     return "| op | operators | indices | compilations |\n| --- | --- | --- | --- |\n" + "".join(
         map(row, ops)
     )

@@ -92,6 +92,15 @@ def operators_below(op: Op) -> set[str]:
     return names.union(*map(operators_below, held))
 
 
+def makes_ops_of_extents(instance: Op, call: DrawnCall) -> bool:
+    """Whether a call makes an op of a composite: it then decides by extents what it consists of."""
+    if instance._spec.composition is None:
+        return False
+    held = operators_below(instance)
+    instance(**arguments(call))
+    return operators_below(instance) != held
+
+
 def operator_of(op: Op, given: Mapping[str, Any]) -> str:
     """The operator of the branch that a call takes."""
     maybe = [p.name for p in op._call_parameters if p.role != "execution" and not p.required]

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from tileops import Op
 from tileops.testing.calling import class_of, construct, inputs, results, spec_of
 from tileops.testing.compiling import (
     COMPILATIONS,
@@ -18,6 +17,7 @@ from tileops.testing.compiling import (
     assert_like_eager,
     called,
     copies_of_layout,
+    makes_ops_of_extents,
     operator_arguments,
     operator_of,
     operators_below,
@@ -131,15 +131,6 @@ def test_exported_modules_hold_the_operator(bounded: str) -> None:
         assert operator_of(instance, given) in called(program.graph)
         module = program.module()
         assert_like_eager(call, lambda module=module, **given: module(given)[0], arguments(call))
-
-
-def makes_ops_of_extents(instance: Op, call: DrawnCall) -> bool:
-    """Whether a call makes an op of a composite: it then decides by extents what it consists of."""
-    if instance._spec.composition is None:
-        return False
-    held = operators_below(instance)
-    instance(**arguments(call))
-    return operators_below(instance) != held
 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["dynamic", "marked"])

@@ -12,16 +12,14 @@ from tileops._programs.program import Program
 from tileops.gemm.programs.ring import (
     CONSUMER_REGISTERS,
     PANEL,
-    PRODUCER_REGISTERS,
     UNIT,
-    WARP,
     WARPGROUP,
     WARPS,
     Tiling,
     consumer,
     producer,
 )
-from tileops.gemm.programs.tiles import locate, writer
+from tileops.gemm.programs.tiles import walk, writer
 
 
 def build_gemm_pipelined(
@@ -46,7 +44,7 @@ def build_gemm_pipelined(
     stages, cluster = tiling.stages, tiling.cluster
     consumers = tiling.warpgroups * WARPGROUP
     walkers = blocks // cluster
-    produce = producer(tiling, trans_a, trans_b)
+    visit, feed = walk(tiling, blocks, producer(tiling, trans_a, trans_b))
     multiply = consumer(tiling, trans_a, trans_b)
     write = writer(tiling)
     alloc_empty = T.alloc_cluster_barrier if cluster > 1 else T.alloc_barrier
@@ -80,21 +78,17 @@ def build_gemm_pipelined(
             bn = T.alloc_var("int32", init=0)
             steps = T.alloc_var("int32", init=0)
             turns = T.alloc_var("int32", init=0)
-            walker = block // cluster
             steps = T.ceildiv(K, BK)
-            turns = T.ceildiv(rows * columns - walker, walkers)
+            turns = T.ceildiv(rows * columns - block // cluster, walkers)
             if thread >= consumers:
-                T.dec_max_nreg(PRODUCER_REGISTERS)
-                if thread < consumers + WARP:
-                    for turn in T.serial(turns):
-                        locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
-                        bm = bm * cluster + block % cluster
-                        produce(A, B, As, Bs, full, empty, 0, steps, bm * BM, bn * BN, slot, phase)
+                feed(
+                    A, B, As, Bs, full, empty, turns, block, rows, columns, steps, thread,
+                    bm, bn, slot, phase,
+                )  # fmt: skip
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
                 for turn in T.serial(turns):
-                    locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
-                    bm = bm * cluster + block % cluster
+                    visit(turn, block, rows, columns, bm, bn)
                     multiply(As, Bs, acc, full, empty, steps, thread, slot, phase)
                     write(acc, Ds, D, bm, bn, thread)
                 if T.shuffle_elect(WARPGROUP):

@@ -9,8 +9,6 @@ from tileops._programs.program import GUARDED, Program
 from tileops.gemm.programs.ring import (
     CONSUMER_REGISTERS,
     PANEL,
-    PRODUCER_REGISTERS,
-    WARP,
     WARPGROUP,
     WARPS,
     Tiling,
@@ -18,7 +16,7 @@ from tileops.gemm.programs.ring import (
     producer,
     releaser,
 )
-from tileops.gemm.programs.tiles import locate, writer
+from tileops.gemm.programs.tiles import walk, writer
 
 RUN = 128
 """Codes along the depth that share a scale, and rows of `B` where a tile of codes shares one."""
@@ -158,7 +156,7 @@ def build_gemm_scaled(
     BM, BN, BK = tiling.rows, tiling.columns, tiling.depth
     stages, cluster = tiling.stages, tiling.cluster
     consumers = tiling.warpgroups * WARPGROUP
-    produce = producer(tiling, trans_a=False, trans_b=True)
+    visit, feed = walk(tiling, blocks, producer(tiling, trans_a=False, trans_b=True))
     multiply = _consumer(tiling, scales_a, scales_b)
     write = writer(tiling)
     walkers = blocks // cluster
@@ -210,21 +208,17 @@ def build_gemm_scaled(
             bn = T.alloc_var("int32", init=0)
             steps = T.alloc_var("int32", init=0)
             turns = T.alloc_var("int32", init=0)
-            walker = block // cluster
             steps = T.ceildiv(K, BK)
-            turns = T.ceildiv(rows * columns - walker, walkers)
+            turns = T.ceildiv(rows * columns - block // cluster, walkers)
             if thread >= consumers:
-                T.dec_max_nreg(PRODUCER_REGISTERS)
-                if thread < consumers + WARP:
-                    for turn in T.serial(turns):
-                        locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
-                        bm = bm * cluster + block % cluster
-                        produce(A, B, As, Bs, full, empty, 0, steps, bm * BM, bn * BN, slot, phase)
+                feed(
+                    A, B, As, Bs, full, empty, turns, block, rows, columns, steps, thread,
+                    bm, bn, slot, phase,
+                )  # fmt: skip
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
                 for turn in T.serial(turns):
-                    locate(turn * walkers + walker, rows, columns, tiling.group, bm, bn)
-                    bm = bm * cluster + block % cluster
+                    visit(turn, block, rows, columns, bm, bn)
                     multiply(
                         (SA, SB), (As, Bs), (part, sa, sb), (other_part, other_sa, other_sb),
                         acc, full, empty, steps, (bm * BM, bn * BN, M, N), thread, slot, phase,

@@ -5,7 +5,14 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 
 import tilelang.language as T
 
-from tileops.gemm.programs.ring import PANEL, ROWS, WARPGROUP, Tiling
+from tileops.gemm.programs.ring import (
+    PANEL,
+    PRODUCER_REGISTERS,
+    ROWS,
+    WARP,
+    WARPGROUP,
+    Tiling,
+)
 
 STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
 
@@ -20,6 +27,35 @@ def locate(index, rows, columns, group, bm: T.Ref, bn: T.Ref):
     bm = index - first * columns
     bn = T.truncdiv(bm, height)
     bm = first + bm - bn * height
+
+
+def walk(tiling: Tiling, blocks: int, produce):
+    """Makes the macros by which a block visits its next tile, and by which its warp feeds them all.
+
+    Clusters walk the tiles of a grid of at most `blocks` blocks, whose tiles lie one above the
+    other; `produce` copies the steps of a tile.
+    """
+    cluster = tiling.cluster
+    walkers = blocks // cluster
+
+    @T.macro
+    def visit(turn, block, rows, columns, bm: T.Ref, bn: T.Ref):
+        locate(turn * walkers + block // cluster, rows, columns, tiling.group, bm, bn)
+        bm = bm * cluster + block % cluster
+
+    @T.macro
+    def feed(
+        A, B, As, Bs, full, empty, turns, block, rows, columns, steps, thread,
+        bm: T.Ref, bn: T.Ref, slot: T.Ref, phase: T.Ref,
+    ):  # fmt: skip
+        T.dec_max_nreg(PRODUCER_REGISTERS)
+        if thread < tiling.warpgroups * WARPGROUP + WARP:
+            for turn in T.serial(turns):
+                visit(turn, block, rows, columns, bm, bn)
+                top, left = bm * tiling.rows, bn * tiling.columns
+                produce(A, B, As, Bs, full, empty, 0, steps, top, left, slot, phase)
+
+    return visit, feed
 
 
 def writer(tiling: Tiling):

@@ -169,23 +169,28 @@ def dropout(input: Tensor, *, p: float = 0.5, seed: int = 0, training: bool = Tr
         return input.clone()
     if p == 1:
         return torch.zeros_like(input)
-    blocks = range(-(-input.numel() // 4))
-    drawn = [word for block in blocks for word in _philox(seed % 2**64, block)]
-    kept = torch.tensor([word >= p * 2**32 for word in drawn[: input.numel()]], dtype=torch.bool)
+    blocks = torch.arange(-(-input.numel() // 4), device=input.device)
+    drawn = _philox(seed % 2**64, blocks).flatten()[: input.numel()]
+    kept = drawn >= p * 2**32
     scaled = input.double() / (1 - p)
-    return torch.where(kept.reshape(input.shape).to(input.device), scaled, 0.0).to(input.dtype)
+    return torch.where(kept.reshape(input.shape), scaled, 0.0).to(input.dtype)
 
 
-def _philox(key: int, block: int) -> tuple[int, int, int, int]:
-    """Four random words: Philox4x32-10 with 64-bit key and counter."""
-    a, b, c, d = block % 2**32, block >> 32, 0, 0
+def _philox(key: int, block: Tensor) -> Tensor:
+    """Four random words of each block: Philox4x32-10 with 64-bit key and counter."""
+    a, b, c, d = block % 2**32, block >> 32, torch.zeros_like(block), torch.zeros_like(block)
     first, second = key % 2**32, key >> 32
     for _ in range(10):
-        left, right = a * 0xD2511F53, c * 0xCD9E8D57
-        a, b = (right >> 32) ^ b ^ first, right % 2**32
-        c, d = (left >> 32) ^ d ^ second, left % 2**32
+        (left, low), (right, below) = _halves(a, 0xD2511F53), _halves(c, 0xCD9E8D57)
+        a, b, c, d = right ^ b ^ first, below, left ^ d ^ second, low
         first, second = (first + 0x9E3779B9) % 2**32, (second + 0xBB67AE85) % 2**32
-    return a, b, c, d
+    return torch.stack((a, b, c, d), -1)
+
+
+def _halves(word: Tensor, factor: int) -> tuple[Tensor, Tensor]:
+    """The upper and the lower 32 bits of a product of 32-bit words, without leaving int64."""
+    upper, lower = (word >> 16) * factor, (word & 0xFFFF) * factor
+    return (upper + (lower >> 16)) >> 16, ((upper << 16) + lower) & 0xFFFFFFFF
 
 
 # Functions of two tensors

@@ -505,9 +505,18 @@ class Session:
 
 def generate(session: Session, prompts: Sequence[Sequence[int]], steps: int) -> list[list[int]]:
     """The answer to each prompt, `steps` tokens long."""
-    tokens = [session.prefill(prompts)]
-    tokens += [session.step() for _ in range(steps - 1)]
+    tokens = []
+    for step in range(steps):
+        tokens.append(session.step() if step else session.prefill(prompts))
+        tell(step)
     return torch.stack(tokens, 1).tolist()
+
+
+def tell(step: int) -> None:
+    """Say that a step is done, on standard error; only of those that compile, which take long."""
+    texts = {0: "prompts read; now the first step", 1: "first step done; the others are quick"}
+    if step in texts:
+        print(texts[step], file=sys.stderr, flush=True)
 
 
 def compiled(model: Llama, backend: str = "inductor") -> Callable[..., Tensor]:
@@ -523,6 +532,7 @@ def largest_difference(
     worst = 0.0
     for step in range(steps):
         tokens = session.step() if step else session.prefill(prompts)
+        tell(step)
         assert session.logits is not None
         exact = torch.stack([plain(torch.tensor(text)).float() for text in texts])
         found = session.logits.float().to(exact.device)
@@ -622,6 +632,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prompts = prompts_of(chosen.prompt or ["1,2,3,4,5", "7", "11,12,13"], config, chosen.steps)
     except ValueError as error:
         made.error(str(error))
+    how = "eager" if chosen.eager else "compiled when the prompts are read and at the first step"
+    print(f"making a model of {config.layers} layers, {how}", file=sys.stderr, flush=True)
     begin = time.perf_counter()
     session = session_of(chosen, config, weights, prompts)
     worst = 0.0

@@ -196,7 +196,11 @@ def test_the_command_answers_and_checks(capsys) -> None:
     arguments = ["--backend", "eager", "--check", "--steps", "4", "--prompt", "1,2,3"]
     torch._dynamo.reset()
     assert llama.main(arguments) == 0
-    out = capsys.readouterr().out
+    out, told = capsys.readouterr()
+    assert "making a model of " in told
+    assert told.endswith(
+        "prompts read; now the first step\nfirst step done; the others are quick\n"
+    )
     assert out.startswith("1,2,3 -> ")
     assert "logits agree with torch's" in out
 

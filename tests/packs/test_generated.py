@@ -90,3 +90,19 @@ def test_ops_are_chosen_by_name_package_and_folder() -> None:
     assert "GemmFwdOp" in chosen_ops(["tileops.gemm", "RMSNormFwdOp"])
     with pytest.raises(ChoiceFault, match="tile is neither an implemented op"):
         chosen_ops(["tile"])
+
+
+def test_an_op_without_a_class_is_one_failure(tmp_path: Path) -> None:
+    files = pack("acme_promised")
+    files["acme_promised/ops.py"] = ""
+    files["acme-1.0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n"
+    files["acme-1.0.dist-info/entry_points.txt"] = "[tileops.ops]\nacme = acme_promised:SPEC\n"
+    for name, text in files.items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    code, text = run(tmp_path / "site", tmp_path, "--tileops-ops", "acme_promised")
+    assert code == 1, text
+    assert "TwiceFwdOp is implemented, but no class TwiceFwdOp in acme_promised.ops" in text
+    assert "1 failed, " in text
+    assert " error" not in text

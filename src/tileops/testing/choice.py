@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tileops._core.spec import registry
+from tileops._core.validate.code import find_class
 
 TREE = "tileops"
 """The package of the ops that ship here."""
@@ -30,6 +31,16 @@ def chosen_ops(names: Sequence[str] | None) -> list[str]:
             raise ChoiceFault(f"{name} is neither an implemented op nor a package that has one")
         found |= ops
     return sorted(found)
+
+
+def runnable_ops(names: Sequence[str] | None) -> list[str]:
+    """Those of the chosen ops that have a class; a test of its own names the others.
+
+    Args:
+        names: as for `chosen_ops`.
+    """
+    specs = [registry.lookup(name) for name in chosen_ops(names)]
+    return [spec.name for spec in specs if spec and not isinstance(find_class(spec), str)]
 
 
 def _ops_of(name: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from tileops.testing.calling import (
     same,
     spec_of,
 )
-from tileops.testing.choice import chosen_ops
+from tileops.testing.choice import runnable_ops
 from tileops.testing.drawing import DrawnCall, drawn
 
 COMPILATIONS = 1
@@ -76,7 +76,7 @@ def bounded_ops(names: Iterable[str] | None) -> list[str]:
     Args:
         names: as for `chosen_ops`.
     """
-    chosen = chosen_ops(None if names is None else list(names))
+    chosen = runnable_ops(None if names is None else list(names))
     return [op for op in chosen if spec_of(op).has_boundary]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tileops.testing.choice import chosen_ops
+from tileops.testing.choice import chosen_ops, runnable_ops
 from tileops.testing.compiling import bounded_ops
 from tileops.testing.memory import poisoned
 
@@ -22,9 +22,14 @@ def poisoned_memory() -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`op` runs over the names of the chosen ops, `bounded` over those that have operators."""
+    """`op` runs over the chosen ops, `bounded` over those of them that have operators.
+
+    Both leave out ops without a class, which `named` has, too.
+    """
     names = metafunc.config.getoption("tileops_ops", None)
     if "op" in metafunc.fixturenames:
-        metafunc.parametrize("op", chosen_ops(names))
+        metafunc.parametrize("op", runnable_ops(names))
+    if "named" in metafunc.fixturenames:
+        metafunc.parametrize("named", chosen_ops(names))
     if "bounded" in metafunc.fixturenames:
         metafunc.parametrize("bounded", bounded_ops(names))

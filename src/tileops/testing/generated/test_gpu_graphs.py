@@ -17,7 +17,7 @@ from tileops._core.signature.discriminants import OUT
 from tileops._core.workload.rows import cases_of
 from tileops._core.workload.tensors import make_arguments
 from tileops.testing.calling import class_of, parameters, placed, results, same, spec_of
-from tileops.testing.choice import chosen_ops
+from tileops.testing.choice import runnable_ops
 from tileops.testing.drawing import DrawnCall, drawn
 from tileops.testing.shrinking import shrunk_rows
 
@@ -32,7 +32,7 @@ Warm = tuple[Op, dict[str, Tensor]]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`name` and `key` run over the TileLang kernels of the chosen ops."""
-    ops = chosen_ops(metafunc.config.getoption("tileops_ops", None))
+    ops = runnable_ops(metafunc.config.getoption("tileops_ops", None))
     metafunc.parametrize(("name", "key"), [(op, key) for op in ops for key in tilelang_keys(op)])
 
 

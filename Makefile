@@ -90,7 +90,7 @@ bench-host: .venv/.dev ## Time what runs on the host: calls, imports, memory, th
 	$(if $(CHECK),,$(BIN)/python benchmarks/validate_specs.py)
 
 docs: .venv/.dev ## Build the documentation into site/, to be read with site/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove the environment and all caches
 	rm -rf .venv build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \

@@ -63,7 +63,7 @@ class SignatureError(TileOpsError, ValueError):
     def __str__(self) -> str:
         joint = " " if self.fault.startswith("does not hold") else ": "
         subject = f"{self.declaration}{joint}" if self.declaration else ""
-        lines = [f"{self.op} ({self.phase}): {subject}{self.fault}"]
+        lines = [_in_one_line(f"{self.op} ({self.phase}): {subject}{self.fault}")]
         if self.bindings:
             lines.append("  bound so far: " + "; ".join(self.bindings))
         if self.origin:
@@ -72,6 +72,11 @@ class SignatureError(TileOpsError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_signature_error, (type(self), self.args, self.bindings, self.origin)
+
+
+def _in_one_line(text: str) -> str:
+    """A text whose declaration may be written over several lines, where blanks mean nothing."""
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _rebuild_signature_error(

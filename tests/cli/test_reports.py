@@ -82,6 +82,40 @@ def test_a_finding_about_a_whole_spec(tileops: Run, spec_file: Callable[[str], s
     assert annotated.startswith(f"::error file={path},line=1,title=GainFwdOp::[V3] ")
 
 
+ODD = """
+"Odd\\n::error::1\\e[31m":
+  family: elementwise
+  status: spec-only
+  signature:
+    forall: {N: Dim, "a\\n::error::2": Dim, "M, x: 1": Dim}
+    inputs: {x: {dtype: "[N,\\n2]", shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[N]"}}
+  workloads: [{N: 1, label: one}]
+  roofline: {flops: 0}
+"""
+"""A spec with names and texts that would end a line, begin a command or paint a terminal."""
+
+
+@pytest.mark.parametrize("form", [[], ["--github"]], ids=["lines", "annotations"])
+def test_a_finding_is_one_line_whatever_it_names(
+    form: list[str], tileops: Run, spec_file: Callable[[str], str]
+) -> None:
+    outcome = tileops("validate", *form, "--source", spec_file(ODD))
+    *found, summary, end = outcome.out.split("\n")
+    assert (summary, end) == ("4 errors, 0 advisories", "")
+    assert len(found) == 4
+    assert all(line.startswith(("error ", "::error ")) and line.isprintable() for line in found)
+    assert any("Odd\\n" in line and "signature.forall.a\\n" in line for line in found)
+
+
+def test_properties_of_annotations_end_where_they_end() -> None:
+    found = Finding("OddFwdOp", "signature.forall.M, x: 1%", "error", "[V8] a, b: c")
+    assert validate_command._annotation(found, Location("a,b.yaml", 5)) == (
+        "::error file=a%2Cb.yaml,line=5,title=OddFwdOp signature.forall.M%2C x%3A 1%25"
+        "::[V8] a, b: c"
+    )
+
+
 def test_annotations_of_the_tree_name_files_of_the_package() -> None:
     found = Finding("RMSNormFwdOp", "status", "advisory", "[V44] 100% sure")
     line = validate_command._annotation(found, Location("norm/spec.yaml", 5))

@@ -183,6 +183,26 @@ def test_three_lines_with_every_binding_and_its_origin(row_scale):
     ]
 
 
+def test_a_declaration_of_several_lines_is_shown_in_one(op_for):
+    op = op_for("""
+LongFwdOp:
+  signature:
+    forall: {N: Dim}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[N]"}}
+    shape_rules:
+    - |
+      N > 2
+        and N < 9
+""")
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=torch.empty(1))
+    assert str(caught.value).split("\n")[0] == (
+        'LongFwdOp (call): shape_rules[0] "N > 2 and N < 9 " does not hold: N=1'
+    )
+    assert caught.value.declaration == 'shape_rules[0] "N > 2\n  and N < 9\n"'
+
+
 def test_error_as_data(row_scale):
     with pytest.raises(SignatureError) as caught:
         row_scale.check(x=half(64, 7))

@@ -13,6 +13,8 @@ from importlib.metadata import Distribution, EntryPoint
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from tileops._core.lang.values import printable
+
 FAILURES = (Exception, SystemExit)
 """What a plug-in that fails may raise. To leave the process is not its business; an interrupt,
 which comes from outside, goes through."""
@@ -144,8 +146,7 @@ def described(error: BaseException) -> str:
 
 def _line(text: str) -> str:
     """A text in one printable line."""
-    words = " ".join(text.split())
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    return printable(" ".join(text.split()))
 
 
 def labelled(point: EntryPoint) -> str:

@@ -79,7 +79,7 @@ def _facts(unread: Sequence[str]) -> dict[str, Any]:
         "default_target": backend.default_target(),
         "load_failures": [str(line) for line in backend.load_failures()],
         "load_problems": [
-            *(f"{found.op}: {found.message}" for found in registry.load_problems()),
+            *(f"{found.subject}: {found.message}" for found in registry.load_problems()),
             *unread,
         ],
         "registration_faults": list(map(str, faults)),

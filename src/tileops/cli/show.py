@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
+from tileops._core.lang.values import printable
 from tileops._core.spec.model import OpSpec
 from tileops.cli.contracts import contract_lines, contracts
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
@@ -101,7 +102,7 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
     if labels := _labels(spec):
         sections.append(f"workload rows: {', '.join(labels)}")
     if spec.faults:
-        faults = [f"{f.level} {f.field}: {f.message}" for f in spec.faults]
+        faults = [f"{f.level} {printable(f.field)}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))
     return sections
 

@@ -101,17 +101,20 @@ def _is_installed(package: str) -> bool:
 def _line(finding: Finding, place: Location) -> str:
     del place
     level = painted(finding.level, "red" if finding.level == "error" else "yellow")
-    subject = " ".join(filter(None, (level, finding.op, finding.field)))
-    return f"{subject}: {finding.message}"
+    return f"{level} {finding.subject}: {finding.message}"
 
 
 def _annotation(finding: Finding, place: Location) -> str:
     """One workflow command, at the line where the field stands."""
     kind = "error" if finding.level == "error" else "warning"
-    where = f"file={_path(place.file)},line={place.line}," if place.line else ""
-    title = f"{finding.op} {finding.field}".rstrip()
-    text = finding.message.replace("%", "%25").replace("\n", "%0A")
-    return f"::{kind} {where}title={title}::{text}"
+    where = f"file={_property(_path(place.file))},line={place.line}," if place.line else ""
+    text = finding.message.replace("%", "%25")
+    return f"::{kind} {where}title={_property(finding.subject)}::{text}"
+
+
+def _property(text: str) -> str:
+    """A text as the value of a property of a workflow command."""
+    return text.replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
 
 
 def _path(file: str) -> str:

@@ -48,6 +48,8 @@ MODE = EnumKind(frozenset({"a", "b"}))
         ("c", MODE, "c is not a value of the subject, which is 'a' | 'b'"),
         (True, MODE, "true is not a value of the subject, which is 'a' | 'b'"),
         ("a", BOOL, "a is not a value of the subject, which is Bool"),
+        ("", BOOL, "'' is not a value of the subject, which is Bool"),
+        (" a", BOOL, "' a' is not a value of the subject, which is Bool"),
         (AbsentPattern(), MaybeKind(BOOL), None),
         (AbsentPattern(), BOOL, "null, but the subject is Bool"),
         (Wildcard(), DIM, None),

@@ -65,8 +65,8 @@ def shown(value: object, depth: int = 0) -> str:
 
 
 def printable(text: str) -> str:
-    """A name or a path in a message, as it is but for halves of characters, which are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """A name, a path or a message in one line: what cannot be printed as it is, is escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shown_with_type(value: object) -> str:

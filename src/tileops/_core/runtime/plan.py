@@ -273,4 +273,4 @@ def plan_of(spec: OpSpec) -> Plan:
         return build_plan(spec)
     except PlanFault as fault:
         first = fault.findings[0]
-        raise ManifestError(f"{first.op} {first.field}: {first.message}") from fault
+        raise ManifestError(f"{first.subject}: {first.message}") from fault

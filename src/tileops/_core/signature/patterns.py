@@ -70,6 +70,8 @@ def shown(value: object) -> str:
         return _shown_adt(value.constructor, value.fields)
     if isinstance(value, tuple):
         return _shown_adt(*value)
+    if isinstance(value, str):
+        return value if value and value == value.strip() else repr(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from tileops._core.lang.kinds import Kind
 from tileops._core.lang.nodes import Expr, Shape
 from tileops._core.lang.param_types import ParamType
+from tileops._core.lang.values import printable
 
 N = TypeVar("N")
 
@@ -39,10 +40,15 @@ class Finding(NamedTuple):
         message: str,
         level: Literal["error", "advisory"] = "error",
     ) -> Finding:
-        """What a check has against a field; what quotes a long text is cut."""
-        is_long = len(message) > MOST_CHARACTERS
-        shown = f"{message[: MOST_CHARACTERS - 1]}…" if is_long else message
+        """What a check has against a field, in one line; what quotes a long text is cut."""
+        line = printable(message)
+        shown = f"{line[: MOST_CHARACTERS - 1]}…" if len(line) > MOST_CHARACTERS else line
         return cls(op, field, level, f"[V{check}] {shown}")
+
+    @property
+    def subject(self) -> str:
+        """The op and the field, as a line shows them; names may hold any character."""
+        return printable(f"{self.op} {self.field}".rstrip())
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def merged(base: Manifest, content: Content, subject: str) -> Manifest:
         ManifestError: the first reason for which the source cannot be used.
     """
     for reason in _objections(base, content):
-        raise ManifestError(f"{subject}: {reason}")
+        raise ManifestError(f"{subject}: {printable(reason)}")
     return base.adding([content])
 
 

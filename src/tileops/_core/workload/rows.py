@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.signature.actions import Action, schedule
 from tileops._core.signature.analysis import Analysis
@@ -171,7 +172,8 @@ class RowReader:
             elif name not in wanted:
                 yield RowFault(35, path, f"{name} is not used on this branch")
             elif dtype not in kind.members:
-                yield RowFault(35, path, f"{dtype} is not admitted by {name} = {kind}")
+                written = dtype if dtype in BITS else repr(dtype)
+                yield RowFault(35, path, f"{written} is not admitted by {name} = {kind}")
         missing = sorted(wanted - set(case))
         if missing:
             yield RowFault(35, path, f"misses {', '.join(missing)}")

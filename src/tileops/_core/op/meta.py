@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABCMeta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileops.errors import SignatureTypeError
 
@@ -12,24 +12,27 @@ from tileops.errors import SignatureTypeError
 class OpMeta(ABCMeta):
     """Names abstract members, and reports constructor arguments that do not bind."""
 
-    def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
-        """Make an instance."""
-        if cls.__abstractmethods__:
-            raise TypeError(
-                f"{cls.__name__} cannot be instantiated: it leaves "
-                f"{', '.join(sorted(cls.__abstractmethods__))} abstract"
-            )
-        try:
-            return super().__call__(*args, **kwargs)
-        except TypeError as error:
-            fault = _binding_fault(cls, args, kwargs)
-            if fault is None:
-                raise
+    if not TYPE_CHECKING:
+        # A type checker would take what it returns for what constructing an op gives.
+
+        def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
+            """Make an instance."""
+            if cls.__abstractmethods__:
+                raise TypeError(
+                    f"{cls.__name__} cannot be instantiated: it leaves "
+                    f"{', '.join(sorted(cls.__abstractmethods__))} abstract"
+                )
             try:
-                raise fault from error
-            finally:
-                # The error's traceback leads back here: a name for it would close a cycle.
-                del fault
+                return super().__call__(*args, **kwargs)
+            except TypeError as error:
+                fault = _binding_fault(cls, args, kwargs)
+                if fault is None:
+                    raise
+                try:
+                    raise fault from error
+                finally:
+                    # The error's traceback leads back here: a name for it would close a cycle.
+                    del fault
 
     @property
     def __signature__(cls) -> inspect.Signature:

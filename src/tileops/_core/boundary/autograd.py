@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tileops._core.boundary import instances
-from tileops._core.boundary.faults import refuse_gradient_dtype
+from tileops._core.boundary.faults import refuse_gradient_dtype, refuse_second_derivative
 from tileops._core.boundary.source import has_formula, returned_outputs
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Name
@@ -68,6 +68,8 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
         passed = dict(zip(kept, ctx.saved_tensors, strict=True))
         # Autograd expands gradients of sums; the backward op may want them contiguous.
         passed |= {name: by_output[source].contiguous() for name, source in arriving.items()}
+        if torch.is_grad_enabled():
+            refuse_second_derivative(ctx.op, op, passed)
         found = _by_input(op, declared, op(**passed))
         rest = ctx.count - len(names)
         # A backward op may give the gradient of a tensor that was left out.

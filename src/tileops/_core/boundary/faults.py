@@ -152,6 +152,16 @@ def _no_gradient(op: Any, names: str, cause: str) -> RuntimeError:
     )
 
 
+def refuse_second_derivative(op: Any, backward: Any, tensors: Mapping[str, Any]) -> None:
+    """Refuse a gradient that is to be differentiated in turn where the backward op has none."""
+    leaves = [tensor for tensor in tensors.values() if tensor is not None and tensor.requires_grad]
+    if leaves and backward._spec.backward is None:
+        raise RuntimeError(
+            f"{op._spec.name}: a second derivative goes through {backward._spec.name}, whose spec "
+            "names no backward op; compute the gradient without create_graph=True"
+        )
+
+
 def refuse_held(op: Any, names: Sequence[str]) -> None:
     """Refuse construction-time tensors that require grad, if any does.
 

@@ -558,6 +558,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_targets.py::test_kernel_may_return_none_for_the_caller_s_tensor"),
     ),
     "runtime/plan.py": (
+        M("plan_of(self._plan.spec)", "pass",
+          "test_definition.py::test_spec_of_the_package_is_judged_before_the_first_construction"),
         M("return SignatureCall(facts, metadata)", "return SignatureCall(facts)",
           "test_warm.py::test_metadata_is_that_of_the_call"),
     ),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from toys import ADD_SPEC, add_op, body_op, define, spec, tensor, unique
 
 from tileops import Op, manifest
+from tileops._core.runtime import plan
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureTypeError
 
@@ -105,6 +107,42 @@ def test_malformed_spec_imports_and_refuses_construction():
     assert cls.compile_op_names == ()
     with pytest.raises(ManifestError, match=r"signature.inputs.x.shape"):
         cls()
+
+
+@pytest.mark.parametrize("rule", ["len(S) > 1 and flip == 1", "1 > 2"])
+def test_spec_of_the_package_is_judged_before_the_first_construction(rule):
+    params, signature = {"flip": {"type": "bool"}}, {"shape_rules": [rule]}
+    declared = spec({"x": tensor()}, {"y": tensor()}, params, signature)
+    name = unique("Ours")
+    manifest.register({name: declared})
+    ours = dataclasses.replace(lookup(name), in_tree=True)
+    found = plan._planned(ours)
+    with pytest.raises(ManifestError, match=f"{name} signature"):
+        found.source()
+    with pytest.raises(ManifestError, match=f"{name} signature"):
+        found.source()
+
+
+def test_spec_of_the_package_of_which_no_plan_can_be_made_is_judged_at_once(monkeypatch):
+    declared = spec(
+        {"x": tensor()},
+        {"y": tensor(shape="[*S, N]")},
+        None,
+        {"forall": {"S": "Shape", "N": "Dim", "T": "DType[float32]"}},
+    )
+    name = unique("Ours")
+    manifest.register({name: declared})
+    ours = dataclasses.replace(lookup(name), in_tree=True)
+    planned = plan.build_plan
+
+    def build(spec, **options):
+        if options:
+            raise KeyError("N")
+        return planned(spec)
+
+    monkeypatch.setattr(plan, "build_plan", build)
+    with pytest.raises(ManifestError, match=f"{name} signature"):
+        plan._planned(ours)
 
 
 @pytest.mark.parametrize("rule", ["flip and not flip", "1 > 2", "flip and not flip and len(S) > 1"])

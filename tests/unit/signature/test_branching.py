@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tileops._core.lang.evaluate import evaluate
 from tileops._core.lang.nodes import Splice
-from tileops._core.signature import build_plan, check_spec
+from tileops._core.signature import build_plan
+from tileops._core.signature.check import check_spec
 
 DIMS = ["A", "B", "C", "D"]
 FORALL = "{A: Dim, B: Dim, C: Dim, D: Dim, S: Shape, U: Shape}"

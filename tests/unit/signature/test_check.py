@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tileops._core.signature import build_plan, check_spec
+from tileops._core.signature import build_plan
+from tileops._core.signature.check import check_spec
 
 METADATA = {
     "an absent argument": (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tileops._core.signature import check_spec, effect_checks
+from tileops._core.signature import effect_checks
+from tileops._core.signature.check import check_spec
 from tileops._core.signature.effects import OperatorSchema
 
 SIGNATURE = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileops._core.signature import check_spec
+from tileops._core.signature.check import check_spec
 
 BASE = """
 forall: {R: Dim, C: Dim, T: "DType[float16 | float32]"FORALL}

@@ -18,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -151,6 +150,8 @@ def _fastest(
 
 def time_launch(launch: Callable[[], Any], device: torch.device | None) -> float:
     """Median seconds of one launch, measured on the device."""
+    from statistics import median  # Takes as long to load as ten modules; few processes tune.
+
     for _ in range(_WARM_UP):
         launch()
     if device is None or device.type != accelerator_type():

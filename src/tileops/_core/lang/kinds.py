@@ -9,9 +9,9 @@ kinds share a value. `UNKNOWN` stands for a kind that could not be read and pass
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias, Union
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.dtypes import BITS
 
 

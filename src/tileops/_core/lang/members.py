@@ -6,9 +6,9 @@ import enum
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.dtypes import is_registered, name_of
 from tileops._core.lang.kinds import (
     BOOL,

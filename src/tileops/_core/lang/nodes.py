@@ -6,8 +6,10 @@ equality, so a tree that was printed and parsed again equals the first one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Union
+
+from tileops._core.lang.declared import dataclass
 
 Span = tuple[int, int]
 _NOWHERE: Span = (0, 0)

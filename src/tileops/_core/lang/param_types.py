@@ -7,10 +7,10 @@ form that expressions see by the first member, in written order, that accepts it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from tileops._core.lang.cursor import Cursor
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.dtypes import is_registered
 from tileops._core.lang.kinds import NONE, Kind, MaybeKind, union
 from tileops._core.lang.members import (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.kinds import Kind
 from tileops._core.lang.members import AdtFields
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import (
     Attribute,
     Bytes,

@@ -7,9 +7,9 @@ can name the rewrite; any other character is a fault at its place.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.faults import LanguageFault
 
 MAX_TEXT = 10_000

@@ -7,7 +7,7 @@ hands over its variables; everything an error says is worked out here, after the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,14 +16,15 @@ from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.members import Accepted
 from tileops._core.lang.values import shown
 from tileops._core.runtime.algebraic import AdtScope, Classes, bad_field
-from tileops._core.runtime.known import Known
 from tileops._core.runtime.ownership import owned, owned_algebraic
 from tileops._core.runtime.record import SignatureCall
 from tileops._core.runtime.symbolic import demand
-from tileops._core.runtime.wording import Reason, fault_of, fault_of_output
 from tileops._core.signature.plan import CheckParam, Plan
 from tileops._core.spec.model import Constructor, Location, Param
 from tileops.errors import ManifestError, Phase, SignatureError, SignatureTypeError
+
+if TYPE_CHECKING:
+    from tileops._core.runtime.wording import Reason
 
 _MISSING: Any = object()
 
@@ -62,6 +63,9 @@ class Faults:
         self, number: int, variables: Mapping[str, Any], reason: Reason = None
     ) -> SignatureError:
         """The error of a step that failed."""
+        from tileops._core.runtime.known import Known
+        from tileops._core.runtime.wording import fault_of
+
         known = Known(self.plan, self.phase, number, variables)
         fault = fault_of(self._steps[number], known, reason)
         return fault.error(
@@ -78,6 +82,9 @@ class Faults:
         self, name: str, variables: Mapping[str, Any], reason: BaseException
     ) -> SignatureError:
         """The error of an output's shape that could not be evaluated."""
+        from tileops._core.runtime.known import Known
+        from tileops._core.runtime.wording import fault_of_output
+
         known = Known(self.plan, self.phase, len(self._steps), variables)
         shape = self.plan.spec.signature.outputs[name].shape
         fault = fault_of_output(known, name, reason)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 
-from tileops._core.codegen.unit import compile_unit
 from tileops._core.lang.values import shown
 from tileops._core.runtime.construction import Constructed
 from tileops._core.runtime.extents import demand_holdable, demand_makeable
@@ -46,10 +46,13 @@ class _SignaturePlan:
 
     Args:
         plan: the decisions made from the spec.
+        judged: whether the signature's checks found the spec good; else they run before the first
+            instance is constructed.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, judged: bool = True) -> None:
         self._plan = plan
+        self._judged = judged
         self._lock = threading.RLock()
         self._functions: _Functions | None = None
         self._construction = Faults(plan, "construction")
@@ -86,6 +89,11 @@ class _SignaturePlan:
         """The functions, generated now unless another thread has done so."""
         with self._lock:
             if self._functions is None:
+                if not self._judged:
+                    plan_of(self._plan.spec)
+                    self._judged = True
+                from tileops._core.codegen.unit import compile_unit
+
                 text, unit = compile_unit(self._plan)
                 self._functions = _Functions(
                     text,
@@ -259,8 +267,20 @@ def signature_plan_for(name: str) -> _SignaturePlan | None:
     with _plans_lock:
         known = _plans.get(name)
         if known is None or known[0] is not spec:
-            known = _plans[name] = (spec, _SignaturePlan(plan_of(spec)))
+            known = _plans[name] = (spec, _planned(spec))
         return known[1]
+
+
+def _planned(spec: OpSpec) -> _SignaturePlan:
+    """The plan of a spec; one of this package is judged when it is used, which few imports lead to.
+
+    What the validator would refuse is not released; while it is being written, it may be such that
+    no plan can be made, which the checks then say.
+    """
+    if spec.in_tree and not spec.faults:
+        with suppress(Exception):
+            return _SignaturePlan(build_plan(spec, judged=False), judged=False)
+    return _SignaturePlan(plan_of(spec))
 
 
 def plan_of(spec: OpSpec) -> Plan:

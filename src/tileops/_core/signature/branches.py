@@ -9,11 +9,11 @@ branches; a domain restriction is a refinement that the branch alone decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from typing import cast
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
 from tileops._core.lang.nodes import Attribute, Bytes, Constant, Expr, Name, Present

@@ -9,9 +9,9 @@ its guard. Steps stand in the order in which they run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, Union
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Expr
 from tileops._core.spec.model import Declaration, DtypeCombo, OpSpec, TensorInput
 

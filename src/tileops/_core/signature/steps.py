@@ -7,9 +7,9 @@ devices, layouts, placement, signs, refinements and the output buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from functools import partial
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Constant, Expr
 from tileops._core.signature.actions import Action, Catalogue, Phase, Step
 from tileops._core.signature.branches import Branches, Restriction

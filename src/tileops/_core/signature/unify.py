@@ -8,9 +8,9 @@ names are known is the caller's matter and enters as a predicate.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Arithmetic, Constant, Expr, Name, Negate, Splice
 from tileops._core.signature.plan import Position
 

@@ -8,8 +8,8 @@ only generators and predicates read is not used by a call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Constant, Expr, Name, Shape, Splice
 from tileops._core.lang.walk import walk
 from tileops._core.signature.actions import Catalogue

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.faults import KindFault, LanguageFault
 from tileops._core.lang.infer import infer
 from tileops._core.lang.kind_text import parse_field_kind

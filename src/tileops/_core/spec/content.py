@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.spec.entries import field_path, joined, show
 from tileops._core.spec.model import Finding, Location
 from tileops._core.spec.source import Source

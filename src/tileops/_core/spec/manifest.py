@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.spec.adts import read_adts
 from tileops._core.spec.content import Content, Problem, problem
 from tileops._core.spec.entries import show

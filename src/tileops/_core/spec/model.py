@@ -8,9 +8,10 @@ order, branches and effects belong to `signature`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.kinds import Kind
 from tileops._core.lang.nodes import Expr, Shape
 from tileops._core.lang.param_types import ParamType

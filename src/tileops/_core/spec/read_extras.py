@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Bytes, Expr
 from tileops._core.lang.walk import walk
 from tileops._core.spec.declarations import expression_or_integer, missing

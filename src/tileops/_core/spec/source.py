@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tileops._core.lang.declared import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ given by position; optional ones also by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from tileops._core.lang import dtypes
+from tileops._core.lang.declared import dataclass
 from tileops._core.lang.kinds import (
     BOOL,
     DIM,

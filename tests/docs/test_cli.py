@@ -58,7 +58,7 @@ def is_there(field: str, found: list[tuple[str, Any]]) -> bool:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What each command prints, in one folder, in the order of the page."""
     folder = tmp_path_factory.mktemp("cli")
-    found = {}
+    found, codes = {}, {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(op_pages, "pages", lambda results: {"a.md": ""})  # made in tests/cli
@@ -68,9 +68,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             capture = folder / "out"
             with capture.open("w") as out:
                 patch.setattr("sys.stdout", out)
-                main([*words, last])
+                codes[command] = main([*words, last])
             printed = Path(last) if last.endswith(".json") else capture
             found[command] = json.loads(printed.read_text(encoding="utf-8"))
+    stale = {"stubs --check --json": 1}
+    assert {command: code for command, code in codes.items() if code} == stale
     return found
 
 

@@ -16,6 +16,7 @@ from toys import add_op, body_op, define, pair, spec, tensor
 
 from tileops import Op, SignatureError, backend
 from tileops._core.op import kinds
+from tileops._core.op.stack import _stack
 from tileops._core.runtime import likeness
 from tileops._core.runtime.likeness import never, unmade
 from tileops.norm import RMSNormFwdOp
@@ -449,6 +450,49 @@ def test_tensors_of_other_types_are_told_by_their_keys():
     x, y = (item.as_subclass(Marked) for item in pair())
     assert torch.equal(warmed(op, x, y)(x, y), 2 * x + y)
     assert op._latest_kind.admits is never
+
+
+def test_calls_of_a_kind_leave_the_stack():
+    op = add_op()()
+    warmed(op, *pair())
+    assert _stack.frames == []
+    op(*pair(7))
+    first = op.last_call
+    op(*pair())
+    assert op.last_call is not first
+
+
+def test_every_call_of_a_kind_is_reported_to_the_op_around_it():
+    part = add_op()
+
+    def init(self, *, target=None):
+        Op.__init__(self, target=target)
+        self.delegate_for("add", None)
+
+    def forward(self, x):
+        return self.delegate_for("add", None)(x, x)
+
+    stages = [{"name": "add", "op": part.__name__}]
+    declared = spec({"x": tensor()}, {"y": tensor()}, composition={
+        "kind": "composite", "stages": stages,
+    })  # fmt: skip
+    op = define("Around", declared, delegate_types={"add": part}, __init__=init, forward=forward)()
+    for _ in range(4):
+        op(ones(2))
+        assert len(op.last_call.stages["add"]) == 1
+
+
+def test_call_of_a_known_kind_in_which_an_op_calls_fails():
+    stray, calls_now = add_op()(), []
+    op = body_op(
+        "Sudden", {"x": tensor()}, {"y": tensor()},
+        lambda self, x: stray(x, x) if calls_now else x + 1,
+    )()  # fmt: skip
+    warmed(op, ones(2))
+    calls_now.append(True)
+    with pytest.raises(RuntimeError, match="does not hold it"):
+        op(ones(2))
+    assert _stack.frames == []
 
 
 def test_what_tells_a_kind_keeps_no_tensor():

@@ -194,7 +194,10 @@ class Calls(Serving):
             result = body(*inputs, **arguments) if arguments else body(*inputs)
             if fits is None or not fits(self, kind, result, inputs, arguments):
                 return self._concluded(record, reports, inputs, arguments, result, builder)
-            self._record(record, reports, frames)
+            if depth or reports or record is not self._last_call:
+                self._record(record, reports, frames)
+            else:  # It is kept already, and nobody waits for it.
+                frames.pop()
             return result
         except BaseException:
             del frames[depth:]

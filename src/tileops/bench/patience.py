@@ -20,7 +20,9 @@ class OutOfPatience(BaseException):
 def patience(seconds: float | None) -> Iterator[None]:
     """Stop what runs here after some time, at the next step that imports nothing.
 
-    Only the main thread can be stopped; elsewhere nothing is limited.
+    Only the main thread can be stopped; elsewhere nothing is limited. Where a library has run the
+    code that is stopped, what it makes of that, an error without a text say, is not taken for its
+    own.
 
     Args:
         seconds: after how long; never where absent.
@@ -32,8 +34,12 @@ def patience(seconds: float | None) -> Iterator[None]:
         yield
         return
 
+    is_over = False
+
     def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal is_over
         if not _importing(frame):
+            is_over = True
             raise OutOfPatience
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
@@ -41,6 +47,10 @@ def patience(seconds: float | None) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except Exception as error:
+        if is_over:
+            raise OutOfPatience from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

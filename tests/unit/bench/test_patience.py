@@ -37,6 +37,19 @@ def test_code_that_catches_its_own_errors_is_stopped_too() -> None:
             pytest.fail("it is not an error of this code")
 
 
+def test_errors_that_others_make_of_it_are_not_taken_for_theirs() -> None:
+    def through_a_library() -> None:
+        try:
+            time.sleep(5)
+        except BaseException:
+            raise RuntimeError from None
+
+    with pytest.raises(OutOfPatience), patience(0.05):
+        through_a_library()
+    with pytest.raises(RuntimeError, match="its own"), patience(5):
+        raise RuntimeError("its own")
+
+
 def test_an_import_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(0.2)\nwhole = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import sys
 import threading
 import weakref
 
@@ -25,6 +26,7 @@ from toys import (
 from tileops import Op, TileOpsError
 from tileops._core.boundary import instances
 from tileops._core.op.state import _UNRESOLVED
+from tileops._core.runtime.placement import Copies
 
 SPECS = {
     "CopiedAddFwdOp": ADD_SPEC,
@@ -32,6 +34,14 @@ SPECS = {
         {"x": tensor(shape="[*S, C]")}, {"y": tensor(shape="[*S, C]")},
         {"scale": {"dtype": "T", "shape": "[C]"}},
         {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float32]"}},
+    ),
+    "CopiedConvertFwdOp": spec(
+        {"x": tensor(shape="[*S, C]")}, {"y": tensor(shape="[*S, C]")},
+        {
+            "scale": {"dtype": "coalesce_dtype(wide, T)", "shape": "[C]"},
+            "wide": {"type": "float64 | None", "default": None},
+        },
+        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float16 | float64]"}},
     ),
     "CopiedOuterFwdOp": spec(
         {"x": tensor()}, {"z": tensor()},
@@ -69,6 +79,14 @@ with specs_registered(SPECS):
     class CopiedHoldFwdOp(Op):
         def __init__(self, scale, *, target=None):
             self.scale = scale
+            super().__init__(target=target)
+
+        def forward(self, x):
+            return x * self.scale
+
+    class CopiedConvertFwdOp(Op):
+        def __init__(self, scale, wide=None, *, target=None):
+            self.scale, self.wide = scale, wide
             super().__init__(target=target)
 
         def forward(self, x):
@@ -121,6 +139,56 @@ def test_construction_time_tensors_come_along(way):
     assert new(torch.ones(1, 2)).tolist() == [[2, 3]]
     shared = new.scale.data_ptr() == op.scale.data_ptr()
     assert shared is (way is copy.copy)
+
+
+@WAYS
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_tensor_that_a_call_has_moved_is_copied_as_it_was_bound(way, device):
+    precise = torch.tensor([1.0 + 2.0**-30, 3.0], dtype=torch.float64)
+    op = CopiedConvertFwdOp(precise)
+    op(torch.ones(1, 2, dtype=torch.float16, device=device))
+    new = way(op)
+    assert (op.scale.dtype, op.scale.device.type) == (torch.float16, device)
+    assert torch.equal(new.scale, precise)
+    assert torch.equal(new(torch.ones(1, 2).double()), precise[None])
+
+
+class Growing:
+    """A key of copies that more of them are made for while it is looked at."""
+
+    def __init__(self, copies):
+        self.copies, self.is_looked_at = copies, False
+
+    def __hash__(self):
+        if self.is_looked_at:
+            self.copies[torch.device("meta")] = torch.ones(2)
+        return 1
+
+
+def test_copies_of_a_tensor_are_copied_while_others_are_made():
+    copies = Copies(torch.ones(2))
+    key = Growing(copies)
+    copies[key] = torch.ones(2)
+    key.is_looked_at = True
+    twin = copy.copy(copies)
+    assert twin.source is copies.source
+    assert list(twin) == [key]
+
+
+def test_copies_of_a_tensor_are_looked_through_while_others_are_made():
+    copies, known = Copies(torch.ones(2)), sys.gettrace()
+    copies[torch.device("cpu")] = torch.ones(2)
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_name == "<genexpr>":
+            copies[torch.device("meta")] = torch.ones(2)
+
+    sys.settrace(trace)
+    try:
+        assert not copies.knows(None)
+    finally:
+        sys.settrace(known)
+    assert len(copies) == 2
 
 
 @WAYS

@@ -238,3 +238,27 @@ def test_backward_op_shares_target_and_tuned_mode_and_is_not_copied(op):
     assert op._backward()._tune_requested
     assert op._backward() is op._backward()
     assert copy.copy(op)._backward_op is None
+
+
+def test_backward_op_gets_the_tensor_that_was_bound_not_a_call_s_copy():
+    held = {
+        "w": {"dtype": "coalesce_dtype(wide, T)", "shape": "[*S]"},
+        "wide": {"type": "float64 | None", "default": None},
+    }
+    forall = {"forall": {"S": "Shape", "T": "DType[float16 | float64]"}}
+
+    def init(self, w, wide=None, *, target=None):
+        self.w, self.wide = w, wide
+        Op.__init__(self, target=target)
+
+    declared = spec({"dy": tensor()}, {"dx": tensor()}, held, forall)
+    backward = define("Scaled", declared, __init__=init, forward=lambda self, dy: dy * self.w)
+    fields = {"op": backward.__name__, "inputs": {"dy": "grad(y)"}, "outputs": {"dx": "x"}}
+    declared = spec({"x": tensor()}, {"y": tensor()}, held, forall, backward=fields)
+    cls = define("Scaled", declared, __init__=init, forward=lambda self, x: x * self.w)
+    precise = torch.tensor([1.0 + 2.0**-30, 3.0], dtype=torch.float64)
+    op = cls(precise)
+    for dtype in (torch.float16, torch.float64):
+        x = torch.ones(2, dtype=dtype, requires_grad=True)
+        op(x).sum().backward()
+        assert torch.equal(x.grad, precise.to(dtype))

@@ -21,7 +21,7 @@ from tileops._core import op as op_layer
 from tileops._core.op import calls
 
 PATH = str(Path(op_layer.__file__).parent)
-FREES = ("del frames", "with ", "finally")
+FREES = ("except BaseException", "del frames", "with ", "finally")
 
 
 class Trouble(Exception):
@@ -29,16 +29,21 @@ class Trouble(Exception):
 
 
 class RaiseAt:
-    """Raises in place of the n-th line of the op layer; `line` is the one that it was."""
+    """Raises in place of the n-th line of the op layer; `line` is the one that it was.
 
-    def __init__(self, number, error):
-        self.left, self.error, self.line = number, error, None
+    Lines are counted once the code `begin` is entered, where that is given.
+    """
+
+    def __init__(self, number, error, begin=None):
+        self.left, self.error, self.line, self.begin = number, error, None, begin
 
     def __call__(self, frame, event, arg):
+        if frame.f_code is self.begin:
+            self.begin = None
         return self.local if frame.f_code.co_filename.startswith(PATH) else None
 
     def local(self, frame, event, arg):
-        if event == "line" and self.line is None:
+        if event == "line" and self.line is None and self.begin is None:
             text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
             if not text.startswith(FREES):
                 self.left -= 1
@@ -87,17 +92,63 @@ def is_free(lock):
     return bool(found)
 
 
-def raised(op, arguments, fault):
+def raised(call, arguments, fault):
     """Call under the tracer; the line in place of which it raised, None where it came too late."""
     known = sys.gettrace()
     sys.settrace(fault)
     try:
-        op(*arguments)
-    except fault.error:
+        call(*arguments)
+    except (fault.error, Trouble):
         pass
     finally:
         sys.settrace(known)
     return fault.line
+
+
+def test_undo_that_is_interrupted_at_any_line():
+    part, (x, _), fails = add_op(), pair(), [True]
+
+    def forward(self, x):
+        y = self.delegate_for("part", None)(x, x)
+        if fails[0]:
+            raise Trouble
+        return y
+
+    stages = {"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]}
+    cls = body_op("Outer", {"x": tensor()}, {"z": tensor()}, forward, composition=stages)
+    cls.delegate_types = {"part": part}
+    begin = cls._leave.__code__
+    for number in range(1000):
+        op, fails[0] = cls(), True
+        line, fails[0] = raised(op, (x,), RaiseAt(number, KeyboardInterrupt, begin)), False
+        assert calls._stack.frames == [], line
+        assert torch.equal(op(x), 2 * x), line
+        for each in (op, *op.held_delegates()):
+            assert is_free(each._bind_lock), line
+            assert each.serving_target == "builtin", line
+            assert each._settled == (None, each._target_kernels), line
+        if line is None:
+            break
+    assert line is None
+    assert number > 20
+
+
+def test_binding_a_tensor_that_is_interrupted_at_any_line():
+    held = {"scale": {"dtype": "T", "shape": "[*S]"}}
+    cls = body_op("Hold", {"x": tensor()}, {"y": tensor()}, lambda self, x: x * self.scale, held)
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda x, scale: lambda x: x * scale
+    )
+    for number in range(100):
+        op = cls(torch.ones(2), target="east")
+        op(torch.ones(2))
+        arguments = "scale", torch.full((2,), 3.0)
+        line = raised(op.__setattr__, arguments, RaiseAt(number, KeyboardInterrupt))
+        assert torch.equal(op(torch.ones(2)), op.scale), line
+        if line is None:
+            break
+    assert line is None
+    assert number > 5
 
 
 @pytest.mark.parametrize("warm", [False, True])

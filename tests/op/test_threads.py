@@ -553,6 +553,54 @@ def test_held_tensor_of_a_class_with_a_slot_or_a_default(converting):
         assert copy.deepcopy(op)(torch.ones(1, 2).half()).tolist() == [[3, 3]]
 
 
+@pytest.mark.parametrize("step", ["_recall", "_join"])
+def test_kernel_that_was_built_for_an_older_tensor_is_not_kept(converting, step, monkeypatch):
+    """A target bakes the tensor in; another is bound after the step that finds out about it."""
+    built = []
+
+    def build_kernel(x, scale, wide):
+        built.append(scale)
+        return lambda x: x * scale
+
+    backend.register_kernel_builder(
+        op=converting.__name__, target="east", build_kernel=build_kernel
+    )
+    op, known = converting(torch.ones(2).double(), target="east"), getattr(converting, step)
+    x, five = torch.ones(1, 2).double(), torch.full((2,), 5.0).double()
+    if step == "_recall":
+        op(x)
+    built.clear()
+
+    def late(self, *args):
+        monkeypatch.setattr(converting, step, known)
+        found = known(self, *args) if step == "_recall" else args
+        elsewhere(lambda: setattr(op, "scale", five) is None)
+        return found if step == "_recall" else known(self, *args)
+
+    monkeypatch.setattr(converting, step, late)
+    ends = [op(x).tolist() for _ in range(3)]
+    assert ends[0] in ([[1, 1]], [[5, 5]])
+    assert ends[1:] == [[[5, 5]]] * 2
+    assert len(built) == (1 if ends[0] == ends[1] else 2)
+
+
+def test_call_that_comes_while_a_tensor_is_bound_leaves_no_kernel_of_the_old_one(monkeypatch):
+    held = {"scale": {"dtype": "T", "shape": "[*S]", "device": "cpu"}}
+    cls = body_op("Hold", {"x": tensor()}, {"y": tensor()}, lambda self, x: x * self.scale, held)
+    build = {"build_kernel": lambda x, scale: lambda x: x * scale}
+    backend.register_kernel_builder(op=cls.__name__, target="east", **build)
+    op, x, known = cls(torch.ones(2), target="east"), torch.ones(2), cls._forget
+    op(x)
+
+    def forget(self):
+        known(self)
+        assert elsewhere(op, x).shape == x.shape
+
+    monkeypatch.setattr(cls, "_forget", forget)
+    op.scale = torch.full((2,), 5.0)
+    assert op(x).tolist() == [5, 5]
+
+
 def test_calls_that_convert_a_held_tensor_never_meet(converting):
     precise = torch.tensor([1.0 + 2.0**-30, 3.0], dtype=torch.float64)
     op = converting(precise)

@@ -79,7 +79,12 @@ class Calls(Serving):
     def _held_now(self) -> Held | None:
         """The construction-time tensors that calls may move, as they are bound; None for none."""
         names = self._signature.moved_names
-        return {name: getattr(self, name) for name in names} if names else None
+        if not names:
+            return None
+        held = Held(self._target_kernels)  # Before the tensors, one of which may be bound anew.
+        for name in names:
+            held[name] = getattr(self, name)
+        return held
 
     def _recall(self, key: tuple[Any, ...] | None, told_by: tuple[Any, ...] = ()) -> Kind | None:
         """The kind of this key, if calls of that kind are known.
@@ -228,6 +233,7 @@ class Calls(Serving):
         held.clear()
         with self._bind_lock:  # A check moves what another may be looking at.
             record = self._signature.check(self, tensors)
+            held.kernels = self._target_kernels
             held.update(self._held_now() or {})
         return record
 

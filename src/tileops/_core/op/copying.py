@@ -130,10 +130,15 @@ class Copies(Differentiated):
             self._delegate_stages[id(op)] = stage
 
     def _carried(self) -> dict[str, Any]:
+        """What a copy has as well; tensors that calls have moved as they were bound."""
         self._demand_constructed()
+        with self._bind_lock:  # A check may be moving one.
+            attributes = attributes_of(self)
+            for name, copies in self._placed_tensors.items():
+                attributes[name] = copies.origin(attributes[name])
         return {
             name: value
-            for name, value in attributes_of(self).items()
+            for name, value in attributes.items()
             if name not in _OWN and name not in _FIXED
         }
 

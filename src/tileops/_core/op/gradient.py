@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tileops._core import plugins
 from tileops._core.op.define import find_class
 from tileops._core.op.tuned import Tuned
+from tileops._core.runtime.placement import as_bound
 from tileops._core.spec.registry import lookup
 from tileops.errors import OpNotAvailableError
 
@@ -25,7 +26,7 @@ class Differentiated(Tuned):
                 # Those of the signature: a class that inherits its spec lists none itself.
                 own = self._signature.parameter_names
                 shared = [name for name in cls._parameter_names if name in own]
-                params = {name: getattr(self, name) for name in shared}
+                params = {name: as_bound(self, name) for name in shared}
                 op = cls(**params, target=self.target)
                 self._backward_op = op
                 if self._tune_requested:

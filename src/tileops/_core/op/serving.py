@@ -12,7 +12,7 @@ from tileops._core.devices import as_current, current_device
 from tileops._core.lang.values import shown
 from tileops._core.op.construct import Construction
 from tileops._core.op.notes import add_note
-from tileops._core.op.stack import Report, _stack
+from tileops._core.op.stack import Report, _stack, held_by
 from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel, TargetKey
 from tileops._core.targets.registry import TensorSpec
 from tileops._core.targets.selection import Selection, select_target
@@ -148,7 +148,9 @@ class Serving(Construction):
                 if kernel is None:
                     with as_current(device):
                         kernel = self._build_target_kernel(builder, inputs)
-                    kernels[key] = kernel
+                    held = held_by(self)
+                    if held is None or held.kernels is kernels:  # Not built for an older tensor.
+                        kernels[key] = kernel
         return kernel
 
     def _build_target_kernel(

@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 Report = tuple[Any, "SignatureCall"]
 """An op and the record of a call that it completed."""
 
-Held = dict[str, "torch.Tensor | None"]
-"""Construction-time tensors that calls may move, as one call has them; empty while it checks."""
+
+class Held(dict[str, "torch.Tensor | None"]):
+    """Construction-time tensors that calls may move, as one call has them; empty while it checks.
+
+    Args:
+        kernels: the table of the target's kernels that are built for these tensors, which is
+            another one as soon as another tensor is bound.
+    """
+
+    __slots__ = ("kernels",)
+
+    def __init__(self, kernels: dict[Any, Any]) -> None:
+        super().__init__()
+        self.kernels = kernels
+
 
 Frame = tuple[Any, list[Report], "Held | None"]
 """The op of a running call, what was reported to it, and its tensors where calls move any."""
@@ -50,7 +63,7 @@ def held_tensor(name: str, default: Any) -> property:
     def get(op: Any) -> Any:
         """The tensor of the call that runs on this thread, else the one that is bound."""
         if not torch.compiler.is_compiling():
-            held = _held_by(op)
+            held = held_by(op)
             if held and name in held:
                 return held[name]
         found = op.__dict__.get(name, default)
@@ -60,7 +73,7 @@ def held_tensor(name: str, default: Any) -> property:
 
     def bind(op: Any, value: Any) -> None:
         op.__dict__[name] = value
-        held = _held_by(op)
+        held = held_by(op)
         if held:
             held[name] = value
 
@@ -71,7 +84,7 @@ def held_tensor(name: str, default: Any) -> property:
     return property(get, bind, unbind)
 
 
-def _held_by(op: Any) -> Held | None:
+def held_by(op: Any) -> Held | None:
     """The tensors of the innermost call of an op on this thread."""
     for owner, _, held in reversed(_stack.frames):
         if owner is op:

@@ -136,8 +136,12 @@ class OpState(ABC):
                     raise self._fixed(name, "assigned")
                 if name in self._declared_names():
                     with self._bind_lock:  # The check of a call may be about to bind a copy.
-                        self._forget(name, value)
+                        is_new = not self._knows(name, value)
+                        if is_new:
+                            self._forget()
                         super().__setattr__(name, value)
+                        if is_new:  # A call may have found new tables, and not this tensor yet.
+                            self._forget()
                     return
             super().__setattr__(name, value)
 
@@ -158,15 +162,18 @@ class OpState(ABC):
             "another op instead"
         )
 
-    def _forget(self, name: str, value: object) -> None:
-        """Drop what was found or built for a construction-time tensor when another is bound."""
+    def _knows(self, name: str, value: object) -> bool:
+        """Whether a value is the construction-time tensor that is bound, or a copy of it."""
         copies = self._placed_tensors.get(name)
-        if value is not getattr(self, name, None) and not (copies and copies.knows(value)):
-            self._known_calls = {}
-            self._latest_kind = NO_KIND
-            self._target_kernels = {}
-            if self._settled is not None:
-                self._settled = self._settled[0], self._target_kernels
+        return value is getattr(self, name, None) or (copies is not None and copies.knows(value))
+
+    def _forget(self) -> None:
+        """Drop what was found and built for a construction-time tensor."""
+        self._known_calls = {}
+        self._latest_kind = NO_KIND
+        self._target_kernels = {}
+        if self._settled is not None:
+            self._settled = self._settled[0], self._target_kernels
 
     def _turn(self, key: Hashable) -> threading.RLock:
         """What a thread holds while it builds the thing of this key.
@@ -188,11 +195,14 @@ class OpState(ABC):
             raise self._unconstructed()
 
     def _initialise_binding(self) -> None:
-        """Give the binding group its initial values, in new tables."""
+        """Give the binding group its initial values, in new tables.
+
+        An interrupt may leave it half done: what calls look at first goes first.
+        """
+        self._settled = None
+        self._unsettled_calls = {}
         self._target_builder = _UNRESOLVED
         self._serving_target = None
         self._entries_by_call = {}
         self._built_entries = {}
         self._target_kernels = {}
-        self._settled = None
-        self._unsettled_calls = {}

@@ -68,9 +68,26 @@ class Copies(dict[torch.device, torch.Tensor]):
         super().__init__()
         self.source = source
 
+    def __copy__(self) -> Copies:
+        """The same copies, in one step that no thread sees half done."""
+        twin = Copies(self.source)
+        twin.update(self)
+        return twin
+
     def knows(self, tensor: object) -> bool:
         """Whether a tensor is the source or one of the copies."""
-        return tensor is self.source or any(tensor is copy for copy in self.values())
+        return tensor is self.source or any(tensor is copy for copy in list(self.values()))
+
+    def origin(self, tensor: Any) -> Any:
+        """What a tensor was copied from; any other as it is."""
+        return self.source if self.knows(tensor) else tensor
+
+
+def as_bound(op: Any, name: str) -> Any:
+    """A construction-time tensor as it was bound, whatever calls have put in its place."""
+    tensor = getattr(op, name, None)
+    copies: Copies | None = op._placed_tensors.get(name)
+    return tensor if copies is None else copies.origin(tensor)
 
 
 def held(faults: Faults, op: Any, name: str) -> torch.Tensor | None:
@@ -119,10 +136,7 @@ def _sort(dtype: torch.dtype) -> str:
 
 def requires_grad(op: Any, name: str) -> bool:
     """Whether a construction-time tensor, or the one it is a copy of, requires grad."""
-    tensor: torch.Tensor | None = getattr(op, name, None)
-    copies: Copies | None = op._placed_tensors.get(name)
-    if copies is not None and tensor is not None and copies.knows(tensor):
-        tensor = copies.source
+    tensor = as_bound(op, name)
     return isinstance(tensor, torch.Tensor) and tensor.requires_grad
 
 

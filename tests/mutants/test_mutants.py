@@ -22,13 +22,13 @@ def load(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    saved, known = list(sys.path), sys.modules.get("table")
+    saved, known = list(sys.path), set(sys.modules)
     try:
         spec.loader.exec_module(module)
     finally:
         sys.path[:] = saved
-        if known is None:
-            sys.modules.pop("table", None)
+        for left in {"table", "below", "mutant"} - known:
+            sys.modules.pop(left, None)
     return module
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from tileops._core.spec import registry
 from tileops.kernels import CallSpec, Kernel, KernelInterface
 
 _numbers = itertools.count()
+
+THREADS = 16
+LIMIT = 20
 
 
 def tensor(**declared):
@@ -163,3 +167,22 @@ def elsewhere(task, *args):
     thread.join(20)
     assert found, "the other thread hangs"
     return found[0]
+
+
+def at_once(task, count=THREADS):
+    """Run `task(n)` in `count` threads that start together; what each returned or raised."""
+    start = threading.Barrier(count)
+
+    def run(n):
+        start.wait(LIMIT)
+        try:
+            return task(n)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return [future.result(LIMIT) for future in [pool.submit(run, n) for n in range(count)]]
+
+
+def slow():
+    threading.Event().wait(0.02)

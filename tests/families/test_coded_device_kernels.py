@@ -66,11 +66,11 @@ def test_row_counts_of_a_class_share_a_scaled_program() -> None:
 @pytest.mark.parametrize(
     ("m", "k", "group_size", "few", "split"),
     [
-        (4, 512, 128, None, None),
+        (8, 512, 128, None, None),
         (1, 512, 256, None, None),
-        (64, 512, 128, "multiplies at most 4 rows, not 64", None),
-        (1, 1 << 21, 128, "reads at most 134217728 codes, not 136314880", None),
-        (1025, 512, 128, "multiplies at most 4 rows, not 1025",
+        (64, 512, 128, "multiplies at most 8 rows, not 64", None),
+        (1, 1 << 20, 128, "reads at most 67108864 codes, not 68157440", None),
+        (1025, 512, 128, "multiplies at most 8 rows, not 1025",
                          "multiplies at most 1024 rows, not 1025"),
         *[(1, 512, 64, *["adds up runs of 128 columns before it scales them, of which "
                          "group_size=64 is no multiple"] * 2)],

@@ -126,7 +126,7 @@ def test_rows_meet_packed_weights(draw, serving, m, group):
     op = GemmW4A16FwdOp(group)
     for n, k in [(64, 256), (1024, 8192), (8192, 1280), (77, 14336)]:
         check_packed(op, *packed(draw, m, n, k, group))
-    served = "GemmW4A16FewRowsKernel" if m <= 4 else "GemmW4A16SplitKernel"
+    served = "GemmW4A16FewRowsKernel" if m <= 8 else "GemmW4A16SplitKernel"
     assert serving(op, "gemm_w4a16") == {served}
 
 

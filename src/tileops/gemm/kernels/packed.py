@@ -125,9 +125,9 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
     supported_archs = frozenset({HOPPER})
     preferred_over = frozenset({"split"})
 
-    MOST_ROWS = 4
-    MOST_CODES = 1 << 27
-    """With more rows, or of a larger weight, copies that run ahead are worth their start."""
+    MOST_ROWS = 8
+    MOST_CODES = 1 << 26
+    """With a larger weight, copies that run ahead are worth their start."""
 
     def __init__(self, group_size: int) -> None:
         super().__init__()

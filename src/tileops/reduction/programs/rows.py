@@ -19,7 +19,7 @@ from tileops._programs.vectors import F32, kept
 from tileops.reduction.programs.folds import Fold, at
 
 _I32, _I64 = "int32", "int64"
-_MERGING = 256  # threads that merge the states of a row
+_MERGING = 512  # threads that merge the states of a row
 
 
 def in_memory(dtype: str) -> str:

@@ -105,7 +105,7 @@ def environment(program: str, folder: Path, wheel: Path, torch: Sequence[str]) -
     pip = [sys.executable, "-m", "pip", "-q", "--python", scripts / "python", "install"]
     if torch:
         run([*pip, *torch], folder)
-        run([*pip, wheel], folder)
+        run([*pip, wheel, "numpy"], folder)  # without numpy torch warns at import
     else:
         run([*pip, "--no-deps", wheel, "PyYAML"], folder)
     (package,) = folder.glob("lib/*/site-packages/tileops")

@@ -75,6 +75,17 @@ def test_family_base_cannot_be_instantiated():
     assert str(caught.value) == expected
 
 
+def test_class_that_lacks_only_its_spec_says_so():
+    cls = type(unique("Nameless"), (Op,), {"forward": identity})
+    with pytest.raises(TypeError) as caught:
+        cls()
+    assert str(caught.value) == (
+        f"{cls.__name__} cannot be instantiated: it leaves _infer_output_shapes abstract, since no "
+        f"spec was called {cls.__name__!r} when the class was defined: register one with "
+        "tileops.manifest.register before, or give both the same name"
+    )
+
+
 def test_leaf_of_a_family_base_passes_what_the_base_asks_for():
     def init(self, alpha, *, target=None):
         self.alpha = alpha

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tileops._core.spec.registry import lookup
 from tileops._core.validate.code import find_class
 
 EAGER = INIT + "\nfrom {package}.ops import *\n"
+RESOURCE = "from importlib.resources import files\nSPEC = files('{package}') / 'spec.yaml'"
 
 
 def serves(cls: Any) -> bool:
@@ -113,6 +116,26 @@ def test_the_validator_names_a_pack_that_fails(install: Any) -> None:
         (problem,) = registry.load_problems()
     report = manifest.validate()
     assert any(found.op == problem.op for found in report.findings)
+
+
+@pytest.mark.parametrize("init", [INIT, RESOURCE])
+def test_a_pack_in_an_archive_is_refused_with_advice(
+    install: Any, init: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = f"acme_zipped_{len(init)}"
+    archive = tmp_path / f"{package}.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for name, text in pack(package).items():
+            zipped.writestr(name, text)
+        zipped.writestr(f"{package}/__init__.py", init.format(package=package))
+    install({}, acme=f"{package}:SPEC")
+    monkeypatch.syspath_prepend(str(archive))
+    with pytest.warns(RuntimeWarning, match="acme_zipped"):
+        (problem,) = registry.load_problems()
+    assert problem.message.endswith(
+        f"/spec.yaml: cannot be read: {archive} is no folder; "
+        "a package that is imported from an archive has to be installed as files"
+    )
 
 
 def test_a_pack_that_takes_names_brings_none(install: Any) -> None:

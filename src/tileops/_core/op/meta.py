@@ -18,10 +18,7 @@ class OpMeta(ABCMeta):
         def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
             """Make an instance."""
             if cls.__abstractmethods__:
-                raise TypeError(
-                    f"{cls.__name__} cannot be instantiated: it leaves "
-                    f"{', '.join(sorted(cls.__abstractmethods__))} abstract"
-                )
+                raise TypeError(_abstractness(cls))
             try:
                 return super().__call__(*args, **kwargs)
             except TypeError as error:
@@ -40,6 +37,18 @@ class OpMeta(ABCMeta):
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         parameters = list(signature.parameters.values())[1:]
         return signature.replace(parameters=parameters, return_annotation=signature.empty)
+
+
+def _abstractness(cls: OpMeta) -> str:
+    """What an abstract class lacks; where that is only what a spec brings, the spec itself."""
+    name, lacking = cls.__name__, sorted(cls.__abstractmethods__)
+    message = f"{name} cannot be instantiated: it leaves {', '.join(lacking)} abstract"
+    if lacking != ["_infer_output_shapes"]:
+        return message
+    return (
+        f"{message}, since no spec was called {name!r} when the class was defined: register one "
+        "with tileops.manifest.register before, or give both the same name"
+    )
 
 
 def _binding_fault(

@@ -71,9 +71,14 @@ def _bytes_of(path: Path) -> bytes:
     """What a file holds, up to one byte more than is read.
 
     Raises:
-        OSError: it cannot be read, or is a pipe or a device, which may have no end.
+        OSError: it cannot be read, lies in an archive, or is a pipe or a device, which may have
+            no end.
         ValueError: the path cannot be one.
     """
+    archive = next((each for each in path.parents if each.is_file()), None)
+    if archive is not None:
+        advice = "a package that is imported from an archive has to be installed as files"
+        raise OSError(None, f"{archive} is no folder; {advice}")
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(None, "not a regular file")
     with path.open("rb") as file:

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
 from importlib.resources import files
@@ -187,7 +188,9 @@ def content_of(source: SpecSource, caller: str, home: str | None = None) -> Cont
         label = f"mapping of {caller}"
         return mapping_content(source, Source(label, package=None, home=home))
     given: object = source
-    path = os.fspath(source) if isinstance(given, str | os.PathLike) else None
+    if isinstance(given, zipfile.Path):
+        given = str(given)
+    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str):
         raise ManifestError(f"{verb(source)}: expected a path or a mapping")
     package = caller.partition(".")[0]
@@ -311,7 +314,7 @@ def _resolve(point: EntryPoint, half: bool) -> Content:
     target = loaded(point, half=half)
     if callable(target) and not isinstance(target, Mapping):
         target = target()
-    if not isinstance(target, str | os.PathLike | Mapping):
+    if not isinstance(target, str | os.PathLike | zipfile.Path | Mapping):
         kind = type(target).__name__
         raise ManifestError(f"resolves to {kind}, expected a path, a mapping or a function of none")
     home = getattr(sys.modules[point.module], "__package__", None)

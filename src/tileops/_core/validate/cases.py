@@ -195,7 +195,9 @@ class _Cases:
             }
             for wanted, word in ((True, "passed"), (False, "omitted")):
                 if wanted not in seen:
-                    yield self._error(41, "workloads", f"{tensor.name} is never {word}")
+                    mend = wanted and tensor.optional is True
+                    hint = f": `some: [{tensor.name}]` in a row passes it" if mend else ""
+                    yield self._error(41, "workloads", f"{tensor.name} is never {word}{hint}")
 
     def _error(self, check: int, path: str, message: str) -> Finding:
         return Finding.of(self.spec.name, path, check, message)

@@ -118,16 +118,16 @@ def test_the_validator_names_a_pack_that_fails(install: Any) -> None:
     assert any(found.op == problem.op for found in report.findings)
 
 
-@pytest.mark.parametrize("init", [INIT, RESOURCE])
+@pytest.mark.parametrize("init", [INIT, RESOURCE], ids=["path", "resource"])
 def test_a_pack_in_an_archive_is_refused_with_advice(
     install: Any, init: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = f"acme_zipped_{len(init)}"
     archive = tmp_path / f"{package}.zip"
+    files = {**pack(package), f"{package}/__init__.py": init.format(package=package)}
     with zipfile.ZipFile(archive, "w") as zipped:
-        for name, text in pack(package).items():
+        for name, text in files.items():
             zipped.writestr(name, text)
-        zipped.writestr(f"{package}/__init__.py", init.format(package=package))
     install({}, acme=f"{package}:SPEC")
     monkeypatch.syspath_prepend(str(archive))
     with pytest.warns(RuntimeWarning, match="acme_zipped"):

@@ -188,9 +188,7 @@ def content_of(source: SpecSource, caller: str, home: str | None = None) -> Cont
         label = f"mapping of {caller}"
         return mapping_content(source, Source(label, package=None, home=home))
     given: object = source
-    if isinstance(given, zipfile.Path):
-        given = str(given)
-    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    path = os.fspath(source) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str):
         raise ManifestError(f"{verb(source)}: expected a path or a mapping")
     package = caller.partition(".")[0]
@@ -314,7 +312,9 @@ def _resolve(point: EntryPoint, half: bool) -> Content:
     target = loaded(point, half=half)
     if callable(target) and not isinstance(target, Mapping):
         target = target()
-    if not isinstance(target, str | os.PathLike | zipfile.Path | Mapping):
+    if isinstance(target, zipfile.Path):  # A resource within an archive; the reader advises.
+        target = str(target)
+    if not isinstance(target, str | os.PathLike | Mapping):
         kind = type(target).__name__
         raise ManifestError(f"resolves to {kind}, expected a path, a mapping or a function of none")
     home = getattr(sys.modules[point.module], "__package__", None)

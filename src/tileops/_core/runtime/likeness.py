@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
-try:
+TensorGuards: Any = None
+if torch.__version__.startswith("2.13."):
+    # Internal to torch, and not forgiving: used only of the versions with which it was tried.
+    # Without it all is compared property by property.
     from torch._C._dynamo.guards import TensorGuards
-except ImportError:  # Internal to torch: without it, all is compared property by property.
-    TensorGuards = None  # type: ignore[assignment, misc]
 
 Test = Callable[..., bool]
 
@@ -50,4 +51,5 @@ def likeness(*tensors: Any) -> Test:
     """
     if TensorGuards is None or not _PLAIN.issuperset(map(type, tensors)):
         return never
-    return TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    test: Test = TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    return test

@@ -366,6 +366,47 @@ def test_a_conditional_tensor_that_is_due_is_judged_by_its_form(op_for, extra, t
     assert text in str(caught.value)
 
 
+HOPELESS = """
+HopelessFwdOp:
+  signature:
+    forall: {N: Dim}
+    params:
+      cap: {type: "int | None", default: null}
+      flag: {type: bool, default: true}
+    inputs:
+      x: {dtype: float32, shape: "[N]"}
+      w: {dtype: float32, shape: "[N]", optional: true}
+    outputs: {y: {dtype: float32, shape: "[cap.value if present(cap) else 2]", buffer: out}}
+    shape_rules: ["RULE"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts"),
+    [
+        ("present(w) and present(cap)", "cap is absent"),
+        ("present(cap) and (present(w) or present(out))", "cap is absent"),
+        ("not (present(w) or not present(cap))", "cap is absent"),
+        ("(flag or present(w)) and (present(cap) or not flag)", "flag=True, cap is absent"),
+    ],
+)
+def test_a_restriction_that_no_call_can_meet_is_told_at_construction(op_for, rule, facts):
+    """What is left of it once parameters are known is false: there is no call to wait for."""
+    with pytest.raises(SignatureError) as caught:
+        op_for(HOPELESS.replace("RULE", rule), cap=None, flag=True)
+    assert caught.value.phase == "construction"
+    assert str(caught.value).splitlines()[0].endswith(f'"{rule}" does not hold: {facts}')
+
+
+def test_a_restriction_that_a_call_may_meet_waits_for_it(op_for):
+    rule, ones = "present(w) and present(cap)", torch.ones(3)
+    op = op_for(HOPELESS.replace("RULE", rule), cap=3, flag=True)
+    assert op.check(x=ones, w=ones).shape("y") == (3,)
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=ones)
+    assert f'"{rule}" does not hold: w is absent, cap is present' in str(caught.value)
+
+
 PRESENCES = """
 EarlyFwdOp:
   signature:

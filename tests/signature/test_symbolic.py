@@ -296,6 +296,51 @@ def test_symbolic_truths_are_compared(traced, rows, columns):
     assert symbolic.equal(True, True) is True
 
 
+@pytest.mark.parametrize("sizes", [(4, 3, 2), (5, 3, 2), (4, 5, 2), (5, 5, 2), (5, 4, 3)])
+def test_compound_truths_are_compared_and_chosen(traced, sizes):
+    """Each stands beside its own negation, which torch cannot always bring into one form."""
+    a, b, c = traced(*sizes).shape
+    even, either = a % 2 == 0, symbolic.sym_or(b == 3, lambda: c == 3)
+    plain_even, plain_either = sizes[0] % 2 == 0, 3 in sizes[1:]
+    for found, expected in (
+        (symbolic.equal(even, either), plain_even == plain_either),
+        (
+            symbolic.sym_if(either, lambda: even, lambda: b > 4),
+            plain_even if plain_either else sizes[1] > 4,
+        ),
+        (symbolic.sym_if(even, lambda: either, lambda: False), plain_even and plain_either),
+        (symbolic.sym_if(even, lambda: True, lambda: either), plain_even or plain_either),
+    ):
+        assert isinstance(found, torch.SymBool)
+        assert bool(found) is expected
+
+
+def test_compared_truths_are_guards_of_a_compiled_call(op_for):
+    op = op_for(
+        wrap(
+            "(M % 2 == 0) == (N == 3 or N == 5)",
+            "N > 2 if M > 3 else N > 1",
+            inputs=MATRIX,
+            outputs="[M, N]",
+        )
+    )
+
+    @torch.library.custom_op("tileops_test::compared_truths", mutates_args=())
+    def operator(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @operator.register_fake
+    def _(x):
+        return x.new_empty(op.check(x=x).shape("y"))
+
+    torch._dynamo.reset()
+    compiled = torch.compile(operator, fullgraph=True, dynamic=True, backend="eager")
+    for shape in ((4, 3), (6, 5), (7, 4), (3, 2)):
+        assert compiled(torch.zeros(shape)).shape == shape
+    with pytest.raises(Exception, match="does not hold"):
+        compiled(torch.zeros(4, 4))
+
+
 def test_a_rule_that_compares_truths_holds_or_fails_as_on_plain_sizes(op_for, traced):
     op = op_for(
         wrap(

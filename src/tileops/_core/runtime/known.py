@@ -72,6 +72,10 @@ class Known:
             return self.value(name) is not None
         return self.tensor(name) is not None
 
+    def settles(self, name: str) -> bool:
+        """Whether it is known in this phase if something is there."""
+        return self.phase == "call" or name in self.plan.spec.signature.params
+
     def shape(self, name: str) -> tuple[Any, ...]:
         """The shape of a tensor."""
         return tuple(self.tensor(name).shape)

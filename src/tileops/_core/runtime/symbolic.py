@@ -66,7 +66,12 @@ def sym_if(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 
 def _select(test: Any, then: Any, orelse: Any) -> Any:
     if isinstance(then, bool | torch.SymBool):
-        return (test & then) | (torch.sym_not(test) & orelse)
+        return _choose(test, _number(then), _number(orelse)) == 1
+    return _choose(test, then, orelse)
+
+
+def _choose(test: Any, then: Any, orelse: Any) -> Any:
+    """One of two integers."""
     if type(then) is type(orelse):
         return torch.sym_ite(test, then, orelse)
     return test.__sym_ite__(then, orelse)  # mixes plain and symbolic arms
@@ -81,8 +86,13 @@ def equal(a: Any, b: Any) -> Any:
     if not isinstance(a, torch.SymBool):
         return a == b
     if isinstance(b, torch.SymBool):
-        return (a & b) | (torch.sym_not(a) & torch.sym_not(b))
+        return _number(a) == _number(b)
     return a if b else torch.sym_not(a)
+
+
+def _number(truth: Any) -> Any:
+    """1 or 0: torch fails on some truths that hold another one and its negation both."""
+    return torch.sym_ite(truth, 1, 0) if is_symbolic(truth) else int(truth)
 
 
 def same_items(a: Any, b: Any) -> Any:

@@ -358,7 +358,7 @@ def _values(expr: Expr, known: Known) -> list[str]:
 
 def _presence_facts(expr: Expr, known: Known) -> list[str]:
     """Which of the things whose presence an expression reads are absent, and which are there."""
-    names = reads(expr).presences
+    names = [name for name in reads(expr).presences if known.settles(name)]
     absent = [name for name in names if not known.present(name)]
     there = [name for name in names if known.present(name)]
     facts = ((absent, "absent"), (there, "present"))

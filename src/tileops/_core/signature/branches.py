@@ -149,12 +149,20 @@ class Branches:
         space = self.space(self.facts.reads(expr))
         if inlined and all(runs_on(inlined, self.facts, point) for point in space.points):
             return inlined
-        holds = sum(
-            1 << bit
-            for bit, point in enumerate(space.points)
-            if self.facts.fold(expr, point) == Constant(True)
-        )
-        return from_guard(space.guard(holds), self.facts.discriminants)
+        return self._where(space, lambda point: self.facts.fold(expr, point) == Constant(True))
+
+    def possible(self, restriction: Restriction) -> Expr:
+        """What construction alone must see to, so that some call can meet a restriction."""
+        found = self.facts.discriminants.values()
+        early = {d.name for d in found if d.at_construction}
+        expr = restriction.expr
+        space = self.space(early.intersection(self.facts.reads(expr)))
+        return self._where(space, lambda point: self.facts.fold(expr, point) != Constant(False))
+
+    def _where(self, space: Space, holds: Callable[[Point], bool]) -> Expr:
+        """The condition that holds on some points of a space."""
+        bits = sum(1 << bit for bit, point in enumerate(space.points) if holds(point))
+        return from_guard(space.guard(bits), self.facts.discriminants)
 
     # Enumeration
 

@@ -12,7 +12,7 @@ from functools import partial
 from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Constant, Expr
 from tileops._core.signature.actions import Action, Catalogue, Phase, Step
-from tileops._core.signature.branches import Branches, Restriction
+from tileops._core.signature.branches import Branches
 from tileops._core.signature.discriminants import OUT, Point
 from tileops._core.signature.effects import written
 from tileops._core.signature.families import Families
@@ -198,15 +198,17 @@ class Steps:
     def _restrictions(self, at_construction: bool) -> Iterator[Action]:
         for restriction in self.branches.restrictions:
             if restriction.at_construction is at_construction:
+                expr = self.branches.runnable(restriction.expr)
+            elif at_construction:
+                expr = self.branches.possible(restriction)
+            else:
+                continue
+            if expr != Constant(True):
                 yield self._make(
-                    ("restriction", restriction.place),
+                    ("restriction", restriction.place, at_construction),
                     (Phase.DOMAIN, restriction.place),
-                    partial(self._restriction, restriction),
+                    partial(CheckRule, NEVER, restriction.declaration, expr, domain=True),
                 )
-
-    def _restriction(self, restriction: Restriction) -> CheckRule:
-        expr = self.branches.runnable(restriction.expr)
-        return CheckRule(NEVER, restriction.declaration, expr, domain=True)
 
     def _layouts(self, point: Point) -> Iterator[Action]:
         for name, tensor in self.facts.signature.inputs.items():

@@ -62,8 +62,8 @@ class SignatureError(TileOpsError, ValueError):
 
     def __str__(self) -> str:
         joint = " " if self.fault.startswith("does not hold") else ": "
-        subject = f"{self.declaration}{joint}" if self.declaration else ""
-        lines = [_in_one_line(f"{self.op} ({self.phase}): {subject}{self.fault}")]
+        subject = f"{_in_one_line(self.declaration)}{joint}" if self.declaration else ""
+        lines = [f"{self.op} ({self.phase}): {subject}{self.fault}"]
         if self.bindings:
             lines.append("  bound so far: " + "; ".join(self.bindings))
         if self.origin:

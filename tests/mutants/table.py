@@ -84,7 +84,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("frames.pop()", "pass",
           "test_warm.py::test_calls_of_a_kind_leave_the_stack", 0),
         M("if key is not None and is_settled:", "if key is not None:",
-          "test_warm.py::test_held_tensor_is_converted_whenever_it_is_bound"),
+          "test_held_tensors.py::test_held_tensor_is_converted_whenever_it_is_bound"),
         M("keep(self._known_calls, key, kind)", "pass",
           "test_warm.py::test_second_call_of_a_kind_checks_nothing_anew"),
         M("if builder is not None:  # What a target returns is judged in full.", "if False:",

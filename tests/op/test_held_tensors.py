@@ -210,3 +210,29 @@ def test_failing_call_that_converts_a_held_tensor_lets_the_others_go_on(converti
     results = at_once(task)
     assert all(torch.is_tensor(result) for result in results[::2])
     assert all(isinstance(result, SignatureError) for result in results[1::2])
+
+
+def test_held_tensor_is_converted_whenever_it_is_bound():
+    def init(self, scale, wide=None, *, target=None):
+        self.scale, self.wide = scale, wide
+        Op.__init__(self, target=target)
+
+    declared = spec(
+        {"x": tensor(shape="[*S, C]")},
+        {"y": tensor(shape="[*S, C]")},
+        {
+            "scale": {"dtype": "coalesce_dtype(wide, T)", "shape": "[C]"},
+            "wide": {"type": "float64 | None", "default": None},
+        },
+        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float16 | float64]"}},
+        workloads=[{"S": [2], "C": 3, "dtype_cases": [{"T": "float64"}], "label": "row"}],
+    )
+    cls = define("Scaled", declared, __init__=init, forward=lambda self, x: x * self.scale)
+    wide = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    op, x = cls(wide), torch.ones(2, 2).half()
+    for _ in range(3):
+        assert op(x).tolist() == [[1, 3], [1, 3]]
+        assert op.scale.dtype is torch.float16
+        op.scale = wide
+    op.scale = wide + 1
+    assert op(x).tolist() == [[2, 4], [2, 4]]

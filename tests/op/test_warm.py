@@ -547,32 +547,6 @@ def test_what_is_held_and_no_ordinary_tensor_is_refused_by_the_check(which, earl
     assert op(torch.ones(2), **arguments).tolist() == [6, 6]
 
 
-def test_held_tensor_is_converted_whenever_it_is_bound():
-    def init(self, scale, wide=None, *, target=None):
-        self.scale, self.wide = scale, wide
-        Op.__init__(self, target=target)
-
-    declared = spec(
-        {"x": tensor(shape="[*S, C]")},
-        {"y": tensor(shape="[*S, C]")},
-        {
-            "scale": {"dtype": "coalesce_dtype(wide, T)", "shape": "[C]"},
-            "wide": {"type": "float64 | None", "default": None},
-        },
-        {"forall": {"S": "Shape", "C": "Dim", "T": "DType[float16 | float64]"}},
-        workloads=[{"S": [2], "C": 3, "dtype_cases": [{"T": "float64"}], "label": "row"}],
-    )
-    cls = define("Scaled", declared, __init__=init, forward=lambda self, x: x * self.scale)
-    wide = torch.tensor([1.0, 3.0], dtype=torch.float64)
-    op, x = cls(wide), ones(2, 2).half()
-    for _ in range(3):
-        assert op(x).tolist() == [[1, 3], [1, 3]]
-        assert op.scale.dtype is torch.float16
-        op.scale = wide
-    op.scale = wide + 1
-    assert op(x).tolist() == [[2, 4], [2, 4]]
-
-
 def test_importing_ops_loads_no_compiler():
     program = "import sys, tileops.norm; print({'sympy', 'torch._dynamo'} & {*sys.modules})"
     done = subprocess.run(

@@ -159,6 +159,13 @@ def test_run_judges_its_rows(run: Any) -> None:
     assert "32 flops, 256 bytes\n  served    by TorchKernel (builtin)\n" in text
 
 
+def test_bench_times_its_rows(run: Any) -> None:
+    code, text = run("bench", "--family", "acme_line", "--seconds", "0.01")
+    assert code == 0, text
+    assert text.startswith("TwiceFwdOp small-float32: ")
+    assert text.endswith(", by TorchKernel\n1 right, 0 wrong, 0 left out\n")
+
+
 def test_run_needs_a_reference(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
     files = pack("acme_blind")
     del files["acme_blind/reference.py"]

@@ -1,4 +1,4 @@
-"""A kernel for TileOPs: matrix products with few rows, as decoding one token a sequence asks for.
+"""A kernel for TileOPs: matrix products with 65 to 128 rows, as decoding a batch of sequences asks for.
 
 The entry point of group `tileops.backends` imports this module, and importing it registers the
 kernel under the interface `gemm` of `GemmFwdOp`. Nothing else happens here.
@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from tileops.backend import register_kernel_type
 
-from tileops_example_kernel.kernels import GemmThinKernel
+from tileops_example_kernel.kernels import GemmBatchKernel
 
-register_kernel_type("GemmFwdOp", "thin", GemmThinKernel)
+register_kernel_type("GemmFwdOp", "batch", GemmBatchKernel)

@@ -10,11 +10,11 @@ from tileops.kernels import Kernel
 from torch import Tensor
 
 
-class GemmThinKernel(Kernel, GemmFwdInterface):
-    """Products with at most 16 rows, by the library that torch calls.
+class GemmBatchKernel(Kernel, GemmFwdInterface):
+    """Products with 65 to 128 rows, by the library that torch calls.
 
-    Such a product reads a large matrix once and does little with it. TileOPs' pipelined kernel cuts
-    the result into tiles of at least 64 rows, of which most would be padding.
+    The library is faster there than TileOPs' pipelined kernel; for fewer rows TileOPs has kernels
+    of their own, which this one leaves alone.
 
     Args:
         trans_a: whether the first factor is stored transposed.
@@ -22,9 +22,9 @@ class GemmThinKernel(Kernel, GemmFwdInterface):
     """
 
     devices = frozenset({"cpu", "cuda"})
-    preferred_over = frozenset({"gemv", "pipelined"})
+    preferred_over = frozenset({"pipelined"})
 
-    MOST_ROWS = 16
+    ROWS = range(65, 129)
 
     def __init__(self, trans_a: bool, trans_b: bool) -> None:
         super().__init__()
@@ -32,13 +32,13 @@ class GemmThinKernel(Kernel, GemmFwdInterface):
 
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
-        """Refuses many rows."""
-        if call.m > cls.MOST_ROWS:
-            return f"multiplies at most {cls.MOST_ROWS} rows, not {call.m}"
+        """Refuses fewer and more rows."""
+        if call.m not in cls.ROWS:
+            return f"multiplies {cls.ROWS[0]} to {cls.ROWS[-1]} rows, not {call.m}"
         return super().refusal(call)
 
     @classmethod
-    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmThinKernel]]:
+    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmBatchKernel]]:
         """One build for each pair of layouts; no extent and no dtype is compiled in."""
         layouts = (call.trans_a, call.trans_b)
         return layouts, lambda: cls(*layouts)

@@ -1,4 +1,4 @@
-"""A kernel for TileOPs: matrix products with 65 to 128 rows, as decoding a batch of sequences asks for.
+"""A kernel for TileOPs: matrix products with 65 to 128 rows, as decoding for a batch asks for.
 
 The entry point of group `tileops.backends` imports this module, and importing it registers the
 kernel under the interface `gemm` of `GemmFwdOp`. Nothing else happens here.

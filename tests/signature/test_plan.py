@@ -13,7 +13,6 @@ import torch
 
 from tileops import manifest
 from tileops._core.codegen import unit
-from tileops._core.runtime import plan as plans
 from tileops._core.runtime.plan import _SignaturePlan, plan_of, signature_plan_for
 from tileops.errors import ManifestError, SignatureError
 
@@ -62,7 +61,7 @@ def test_many_threads_generate_once(plan_for, monkeypatch):
         counted.append(plan)
         return made(plan)
 
-    monkeypatch.setattr(plans, "compile_unit", compile_unit)
+    monkeypatch.setattr(unit, "compile_unit", compile_unit)
     plan = plan_for("""
 ThreadedFwdOp:
   signature:

@@ -315,6 +315,45 @@ def test_compound_truths_are_compared_and_chosen(traced, sizes):
         assert bool(found) is expected
 
 
+@pytest.mark.parametrize("sizes", [(4, 3), (3, 3), (4, 9), (9, 1)])
+def test_a_choice_by_what_another_gave_is_decided_by_a_guard(traced, sizes):
+    """Torch cannot nest choices so."""
+    a, b = traced(*sizes).shape
+    rows, columns = sizes
+    less = symbolic.sym_if(a > 3, lambda: a - 3, lambda: b)
+    plain = rows - 3 if rows > 3 else columns
+    for found, expected in (
+        (symbolic.sym_if(less > 2, lambda: b + 1, lambda: a), columns + 1 if plain > 2 else rows),
+        (symbolic.sym_if(less == b, lambda: b > 2, lambda: a > 2),
+         columns > 2 if plain == columns else rows > 2),
+        (symbolic.equal(less > 2, b > 2), (plain > 2) == (columns > 2)),
+    ):  # fmt: skip
+        assert type(expected)(found) == expected
+    assert any("Piecewise" in guard for guard in traced.guards)
+
+
+def test_a_choice_by_another_serves_every_size_of_a_compiled_call(op_for):
+    op = op_for(
+        wrap(inputs=MATRIX, outputs="[k]", lets='half: "M // 2 if M > 3 else N", '
+             'k: "N if half > 2 else M + half"')
+    )  # fmt: skip
+
+    @torch.library.custom_op("tileops_test::nested_choices", mutates_args=())
+    def operator(x: torch.Tensor) -> torch.Tensor:
+        return x.new_empty(op.check(x=x).shape("y"))
+
+    @operator.register_fake
+    def _(x):
+        return x.new_empty(op.check(x=x).shape("y"))
+
+    torch._dynamo.reset()
+    compiled = torch.compile(operator, fullgraph=True, dynamic=True, backend="eager")
+    for rows, columns in ((4, 3), (8, 5), (3, 7), (2, 2), (6, 4)):
+        half = rows // 2 if rows > 3 else columns
+        wanted = columns if half > 2 else rows + half
+        assert compiled(torch.zeros(rows, columns)).shape == (wanted,)
+
+
 def test_compared_truths_are_guards_of_a_compiled_call(op_for):
     op = op_for(
         wrap(

@@ -1,7 +1,8 @@
 """Truth and arithmetic where sizes may be symbolic.
 
 Nothing here asks a symbolic truth value for a Python one, so nothing adds a guard that the
-signature does not need. A Python operand still decides a connective early.
+signature does not need; but for the test of a choice that reads what another one gave. A Python
+operand still decides a connective early.
 """
 
 from __future__ import annotations
@@ -59,12 +60,26 @@ def sym_not(value: Any) -> Any:
 
 def sym_if(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """One of two integers or truth values; under a symbolic test both are evaluated."""
+    test = _settled(test)
     if not is_symbolic(test):
         return then() if test else orelse()
     return _select(test, then(), orelse())
 
 
+def _settled(truth: Any) -> Any:
+    """A truth that reads a choice is decided by a guard, since torch cannot nest choices so."""
+    read = getattr(getattr(truth, "node", None), "expr", None)
+    if read is None:
+        return truth
+    from sympy import Piecewise  # type: ignore[import-untyped]  # late: its import is slow
+
+    return bool(truth) if read.has(Piecewise) else truth
+
+
 def _select(test: Any, then: Any, orelse: Any) -> Any:
+    test = _settled(test)
+    if not is_symbolic(test):
+        return then if test else orelse
     if isinstance(then, bool | torch.SymBool):
         return _choose(test, _number(then), _number(orelse)) == 1
     return _choose(test, then, orelse)
@@ -92,6 +107,7 @@ def equal(a: Any, b: Any) -> Any:
 
 def _number(truth: Any) -> Any:
     """1 or 0: torch fails on some truths that hold another one and its negation both."""
+    truth = _settled(truth)
     return torch.sym_ite(truth, 1, 0) if is_symbolic(truth) else int(truth)
 
 

@@ -271,8 +271,6 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_threads.py::test_different_call_specs_are_built_once_each"),
         M("if self._tune_requested and not asked:  # It was asked meanwhile.", "if False:",
           "test_tuned.py::test_request_while_a_kernel_is_made_reaches_it"),
-        M("kernel._lock = threading.RLock()", "pass",
-          "test_copies.py::test_forked_child_finds_its_locks_free"),
         M("by_call.pop(next(iter(by_call)), None)", "pass",
           "test_kernel_for.py::test_ten_thousand_call_specs_leave_the_tables_bounded"),
         M("by_call[interface, call.table_key] = entry", "pass",

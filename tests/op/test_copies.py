@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import multiprocessing
@@ -24,6 +25,7 @@ from toys import (
 )
 
 from tileops import Op, TileOpsError
+from tileops._core import locks
 from tileops._core.boundary import instances
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.placement import Copies
@@ -354,11 +356,12 @@ def test_forked_child_finds_its_locks_free():
     op, held = add_op({"plain": add_kernel()})(), threading.Event()
     x, y = pair()
     op(x, y)
-    (kernel,) = op.iter_kernels()
     done = threading.Event()
 
     def hold():
-        with op._bind_lock, op._build_lock, op._turn("backward"), kernel._lock:
+        with contextlib.ExitStack() as stack:
+            for lock in [op._turn("backward"), *locks._made]:
+                stack.enter_context(lock)
             held.set()
             done.wait(20)
 
@@ -367,8 +370,7 @@ def test_forked_child_finds_its_locks_free():
     assert held.wait(20)
     child = os.fork()
     if child == 0:
-        locks = (op._bind_lock, op._build_lock, kernel._lock)
-        free = all(lock.acquire(blocking=False) for lock in locks)
+        free = all(lock.acquire(blocking=False) for lock in list(locks._made))
         free = free and op._turn("backward").acquire(blocking=False)
         os._exit(0 if free else 1)
     _, status = os.waitpid(child, 0)

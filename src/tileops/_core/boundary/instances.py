@@ -50,13 +50,9 @@ def find(key: str) -> Any:
 
 
 def _renew_run() -> None:
-    """Give a forked child keys that its parent never makes, and instances locks that are free."""
+    """Give a forked child keys that its parent never makes."""
     global _run
     _run = secrets.token_hex(4)
-    for reference in list(table.values()):
-        instance: Any = reference()
-        if getattr(instance, "_instance_key", None) is not None:
-            instance._renew_locks()
 
 
 os.register_at_fork(after_in_child=_renew_run)

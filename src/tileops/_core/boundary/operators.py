@@ -7,7 +7,6 @@ act on the instance that the key names.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import torch
 from tileops._core.boundary.autograd import Formula
 from tileops._core.boundary.faults import refuse_batching
 from tileops._core.boundary.naming import NAMESPACE
+from tileops._core.locks import make_lock
 
 
 class OperatorParts(NamedTuple):
@@ -36,7 +36,7 @@ class _Registered(NamedTuple):
     library: torch.library.Library
 
 
-_lock = threading.RLock()
+_lock = make_lock()
 _registered: dict[str, _Registered] = {}
 
 

@@ -8,7 +8,6 @@ inside `make_program` only. Timing candidates is the matter of `tuning`.
 from __future__ import annotations
 
 import inspect
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Sequence
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from tileops._core.devices import accelerator_type, as_current, current_device
 from tileops._core.dispatch import toolchain, tuning
 from tileops._core.dispatch.facts import device_facts
 from tileops._core.dispatch.tuning import Config
+from tileops._core.locks import make_lock
 
 
 class Kernel(ABC):
@@ -61,7 +61,7 @@ class Kernel(ABC):
         self._config: Config | None = None
         self._program: Any = None
         self._programs: dict[Hashable, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = make_lock()
         self._tuning_asked = False
         self._tuning_pending = False
         self._watching = True

@@ -5,11 +5,12 @@ Whether it is at hand and what is said where it is not, the architecture, the na
 
 from __future__ import annotations
 
-import threading
 import warnings
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from tileops._core.locks import make_lock
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +21,7 @@ HOPPER = 90
 MISSING = "needs TileLang, which is not installed; `pip install tileops[cuda]` brings it"
 """The refusal of an implementation that needs TileLang where it is missing."""
 
-_warning_lock = threading.RLock()
+_warning_lock = make_lock()
 _warned = False
 
 

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -24,6 +23,7 @@ import torch
 
 from tileops._core.devices import accelerator_type
 from tileops._core.lang.values import shown
+from tileops._core.locks import make_lock
 from tileops._core.plugins import described
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def tune(kernel: Kernel) -> None:
         kernel.config = candidates[known]
         return
     probe = copy.copy(kernel)
-    probe._lock = threading.RLock()
+    probe._lock = make_lock()
     probe._programs = dict(kernel._programs)
     best, errors = _fastest(probe, candidates, inputs)
     if best is None:

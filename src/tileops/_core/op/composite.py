@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tileops._core.lang.values import shown
+from tileops._core.locks import make_lock
 from tileops._core.op.entries import Entries
 from tileops._core.op.notes import add_note
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Held = list[tuple[str, Hashable, Any]]
 """Sub-ops with the stages and identities under which they are held."""
 
-_holding = threading.RLock()
+_holding = make_lock()
 """Held while an op is checked and taken in, so that no two ops come to hold each other.
 
 The innermost lock: what runs under it takes no other.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -10,6 +9,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from tileops._core.boundary import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
 from tileops._core.lang.values import shown
+from tileops._core.locks import make_lock
 from tileops._core.op.notes import add_note
 from tileops._core.op.state import OpState
 from tileops._core.runtime.construction import Constructed
@@ -93,12 +93,8 @@ class Construction(OpState):
         self._placed_tensors = {}
         self._known_calls = {}
         self._has_stages = bool(self.delegate_types)
-        self._create_locks()
-
-    def _create_locks(self) -> None:
-        """Create the locks."""
-        self._bind_lock = threading.RLock()
-        self._build_lock = threading.RLock()
+        self._bind_lock = make_lock()
+        self._build_lock = make_lock()
         self._turns = WeakValueDictionary()
 
 

@@ -7,7 +7,6 @@ only when its factory and the tuning it was asked for have succeeded.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -128,14 +127,6 @@ class Entries(Calls):
                     for kernel in kernels_in(entry):
                         kernel.request_tune()
             return entry
-
-    def _renew_locks(self) -> None:
-        """Free the locks in a forked child: the other threads, which may hold some, are gone."""
-        self._create_locks()
-        for built in list(self._built_entries.values()):
-            for entry in list(built.values()):
-                for kernel in kernels_in(entry):
-                    kernel._lock = threading.RLock()
 
     def _check_request(self, interface: str, call: CallSpec) -> None:
         """The interface is declared and the call spec is of its type."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tileops._core.locks import make_lock
 from tileops._core.runtime.likeness import Test, likeness, never, unmade
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST_KINDS = 4096
 """How many kinds of calls an instance remembers; the oldest is dropped first."""
 
-_keeping = threading.RLock()
+_keeping = make_lock()
 
 
 class Kind:

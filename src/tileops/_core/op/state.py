@@ -22,6 +22,7 @@ from tileops._core.boundary.boundary import CallEntry
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.table import EMPTY_TABLE
+from tileops._core.locks import make_lock
 from tileops._core.op.kinds import NO_KIND, Kind
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class OpState(ABC):
         Nobody who wants another thing waits for it, so that building may wait for other calls.
         """
         with self._build_lock:
-            return self._turns.setdefault(key, threading.RLock())
+            return self._turns.setdefault(key, make_lock())
 
     def _unconstructed(self) -> RuntimeError:
         """The error of an instance without a key."""

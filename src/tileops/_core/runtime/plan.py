@@ -6,7 +6,6 @@ lock, when the first of them or the source is asked for.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tileops._core.lang.values import shown
+from tileops._core.locks import make_lock
 from tileops._core.runtime.construction import Constructed
 from tileops._core.runtime.extents import demand_holdable, demand_makeable
 from tileops._core.runtime.failures import Faults
@@ -53,7 +53,7 @@ class _SignaturePlan:
     def __init__(self, plan: Plan, *, judged: bool = True) -> None:
         self._plan = plan
         self._judged = judged
-        self._lock = threading.RLock()
+        self._lock = make_lock()
         self._functions: _Functions | None = None
         self._construction = Faults(plan, "construction")
         self._call = Faults(plan, "call")
@@ -252,7 +252,7 @@ def _has_shape(tensor: Any) -> bool:
 
 
 _plans: dict[str, tuple[OpSpec, _SignaturePlan]] = {}
-_plans_lock = threading.RLock()
+_plans_lock = make_lock()
 
 
 def signature_plan_for(name: str) -> _SignaturePlan | None:

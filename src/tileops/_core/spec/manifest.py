@@ -6,13 +6,13 @@ The files of a tree count as merged before all else, and are parsed as far as qu
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from tileops._core.lang.declared import dataclass
+from tileops._core.locks import make_lock
 from tileops._core.spec.adts import read_adts
 from tileops._core.spec.content import Content, Problem, problem
 from tileops._core.spec.entries import show
@@ -22,7 +22,7 @@ from tileops._core.spec.source import Source
 from tileops._core.spec.tree import Tree
 from tileops._core.spec.yaml12 import Node, bare
 
-_merging = threading.RLock()
+_merging = make_lock()
 
 
 @dataclass(frozen=True)

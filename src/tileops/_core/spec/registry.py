@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 import warnings
 import zipfile
@@ -24,6 +23,7 @@ from typing import Any
 from tileops import FAMILIES
 from tileops._core import owners
 from tileops._core.lang.values import printable
+from tileops._core.locks import make_lock
 from tileops._core.owners import Origin
 from tileops._core.plugins import (
     FAILURES,
@@ -53,7 +53,7 @@ GROUP = "tileops.ops"
 
 SpecSource = str | os.PathLike[str] | Mapping[Any, Any]
 
-_lock = threading.RLock()
+_lock = make_lock()
 _manifest: Manifest | None = None
 _points: list[EntryPoint] = []
 _pending: list[EntryPoint] = []

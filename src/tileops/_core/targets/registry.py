@@ -8,7 +8,6 @@ registration carries its origin, so that what a plug-in did can be withdrawn.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
@@ -18,6 +17,7 @@ import torch
 
 from tileops._core import owners
 from tileops._core.lang.values import shown
+from tileops._core.locks import make_lock
 from tileops._core.owners import Origin
 from tileops._core.plugins import labelled
 from tileops.errors import BackendError, UnknownTargetError
@@ -86,7 +86,7 @@ class Registry:
         return tuple(sorted(with_builder if op is not None else with_builder | {*self.detectors}))
 
 
-lock = threading.RLock()
+lock = make_lock()
 """Held while the registry changes."""
 
 current = Registry()

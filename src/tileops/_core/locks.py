@@ -1,0 +1,29 @@
+"""Locks that a forked child finds free: the threads that held them are not there to let go.
+
+What a lock guards may be half done in the child, if a thread was at it when the process forked;
+so nothing is left in a state that the next who takes the lock could not go on from.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any
+
+_made: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def make_lock() -> threading.RLock:
+    """A reentrant lock: finalisers may run, and take it, wherever a thread holds it."""
+    lock = threading.RLock()
+    _made.add(lock)
+    return lock
+
+
+def _free_all() -> None:
+    for lock in list(_made):
+        lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_free_all)

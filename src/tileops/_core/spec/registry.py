@@ -239,8 +239,8 @@ def _settle() -> None:
 
 def _take_back(point: EntryPoint) -> None:
     """Undo that an entry point was resolved."""
-    owners.withdraw(point)
     _pending.append(point)
+    owners.withdraw(point)
     _loadings[:] = [each for each in _loadings if not each.is_of(point)]
 
 
@@ -269,8 +269,9 @@ def _load_entry_point(point: EntryPoint) -> None:
             _take_back(point)
         if point not in _pending:
             return
-        _pending.remove(point)
         failure = _merge_pack(point, content, failure)
+        # Only now: a thread that finds nothing pending takes the manifest as it stands.
+        _pending.remove(point)
         seconds = time.perf_counter() - started
         _loadings.append(Loading.of(point, seconds, failure or None))
         if failure:

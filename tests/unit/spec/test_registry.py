@@ -117,6 +117,11 @@ def test_register_a_file(row_scale: Spec, tmp_path: Path) -> None:
         ("/no/such/file.yaml", "register(/no/such/file.yaml): cannot be read: No such file"),
         ("/tmp", "register(/tmp): cannot be read: Is a directory"),
         ("/dev/zero", "register(/dev/zero): cannot be read: not a regular file"),
+        (
+            f"{__file__}/spec.yaml",
+            f"cannot be read: {__file__} is no folder; a package that is imported from an archive "
+            "has to be installed as files",
+        ),
         ("a\0b", "cannot be read: embedded null"),
         ("no\udcff.yaml", r"register(no\udcff.yaml): cannot be read"),
         ({"A\ud800FwdOp": {}}, r"register(mapping): half a character in 'A\ud800FwdOp'"),

@@ -443,7 +443,7 @@ def test_the_cases_are_varied() -> None:
     for name in ("held", "spare", "o", "w", "m"):
         there = {case.shapes[name] is not None for case in cases if name in case.shapes}
         assert there == ({True} if name == "held" else {True, False}), name
-    for word in ("Outer", "F", "meta", "values", "requires", "dtype_combos", "alias", "mutated",
+    for word in ("InOfStore", "F", "meta", "values", "requires", "dtype_combos", "alias", "mutated",
                  "write_only", "contiguous", "device", "buffer", "nullable"):  # fmt: skip
         assert any(f"'{word}'" in text for text in texts), word
     for call in ("broadcast", "reduced", "valid_axes", "unique_axes", "per_axis", "ceil_div",

@@ -227,7 +227,7 @@ def add_family(case: Case, name: str, unknown: list[str]) -> None:
     outer = f"Of{key.capitalize()}"
     case.types[outer] = family.declared
     if case.rng.random() < 0.3:
-        case.types["Outer"] = {
+        case.types[f"In{outer}"] = {
             "params": {"f": "Bool", **family.declared["params"]},
             "match": ["f"],
             "cases": [
@@ -237,7 +237,7 @@ def add_family(case: Case, name: str, unknown: list[str]) -> None:
         }
         if not case.value("flag"):
             a, b = b, a
-        written = f"Outer[flag, {subject}, {', '.join(unknown)}]"
+        written = f"In{outer}[flag, {subject}, {', '.join(unknown)}]"
     else:
         written = f"{outer}[{subject}, {a}, {b}]"
     axes = family.chosen(case.value(subject)).replace("A", "{a}").replace("B", "{b}")

@@ -157,6 +157,7 @@ def test_a_construction_point_is_the_early_part_of_a_branch(spec_of):
         ("flip", {}, "flip"),
         ("per_axis(cap, 0, N, 1)", {"cap": None}, "per_axis(cap, 0, N, 1)"),
         ("per_axis(cap, 0, 2, 1)", {"cap": None}, "1"),
+        ("pool.out(ceil_div(5, 2) + 3, 2, 1, 0, 1, flip)", {"flip": True}, "5"),
     ],
 )
 def test_folding(spec_of, text, point, folded):

@@ -228,7 +228,9 @@ class Facts:
         which differ only in its value share one expression.
         """
         fixed = rebuild(expr, lambda child: self._fix(child, point))
-        if all(isinstance(child, Constant) for child in children(fixed)):
+        if all(
+            isinstance(fold(cast("Expr", child), {}, {}), Constant) for child in children(fixed)
+        ):
             return fixed
         return rebuild(
             expr,

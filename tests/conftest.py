@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from tileops._core.spec.manifest import Manifest
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What was measured and tuned on this machine before decides no test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEOPS_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Fresh memory holds NaN (or the largest integer), so that what is not written shows."""

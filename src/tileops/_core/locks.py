@@ -1,7 +1,7 @@
 """Locks that a forked child finds free: the threads that held them are not there to let go.
 
-What a lock guards may be half done in the child, if a thread was at it when the process forked;
-so nothing is left in a state that the next who takes the lock could not go on from.
+What a lock guards may be half done in the child, if a thread was at it when the process forked:
+a lock that is free promises no more than that nobody waits for ever.
 """
 
 from __future__ import annotations

@@ -77,9 +77,6 @@ def _settled(truth: Any) -> Any:
 
 
 def _select(test: Any, then: Any, orelse: Any) -> Any:
-    test = _settled(test)
-    if not is_symbolic(test):
-        return then if test else orelse
     if isinstance(then, bool | torch.SymBool):
         return _choose(test, _number(then), _number(orelse)) == 1
     return _choose(test, then, orelse)
@@ -154,7 +151,7 @@ class _Algebra:
         demand(condition, lambda: ValueError(reason()))
 
     def select(self, condition: Any, then: Any, orelse: Any) -> Any:
-        return _select(condition, then, orelse)
+        return sym_if(condition, lambda: then, lambda: orelse)
 
     def both(self, a: Any, b: Any) -> Any:
         return a & b

@@ -227,10 +227,8 @@ class Facts:
         A parameter passed whole stays a name unless the call can be evaluated, so that branches
         which differ only in its value share one expression.
         """
-        fixed = rebuild(expr, lambda child: self._fix(child, point))
-        if all(
-            isinstance(fold(cast("Expr", child), {}, {}), Constant) for child in children(fixed)
-        ):
+        fixed = rebuild(expr, lambda child: fold(self._fix(child, point), {}, {}))
+        if all(isinstance(child, Constant) for child in children(fixed)):
             return fixed
         return rebuild(
             expr,

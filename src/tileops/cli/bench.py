@@ -24,14 +24,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.faults import RowFault
 from tileops.cli.options import add_device, add_dtype, add_family, add_rows, add_target
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
 from tileops.cli.run import limit_text, state_text, time_text
-from tileops.cli.specs import class_of, device_named, spec_named, table_of, usable_target
+from tileops.cli.specs import all_specs, class_of, device_named, spec_named, table_of, usable_target
 
 if TYPE_CHECKING:
     from tileops.bench.measuring import OtherRecord, RowRecord
@@ -230,12 +229,11 @@ def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[
     """The ops that were asked for, at least one."""
     from tileops.bench.sweep import families_by_turns
 
-    named = [spec_named(name) for name in names or sorted(registry.specs())]
-    if names:
-        for spec in named:
-            class_of(spec)
-    else:
-        named = families_by_turns(spec for spec in named if spec.status == "implemented")
+    named = [spec_named(name) for name in names]
+    for spec in named:
+        class_of(spec)
+    if not names:
+        named = families_by_turns(s for s in all_specs() if s.status == "implemented")
     found = [spec for spec in named if family in {None, spec.family}]
     if not found:
         known = ", ".join(sorted({spec.family for spec in named if spec.family}))

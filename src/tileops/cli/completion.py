@@ -124,6 +124,7 @@ def _dtypes() -> list[str]:
 def _labels(before: Sequence[str]) -> list[str]:
     """Labels of the rows of the op that is named before."""
     from tileops._core.spec import registry
+    from tileops.cli.specs import row_labels
 
     specs = (registry.lookup(name) for name in before[1:] if name in registry.specs())
-    return [row.label for spec in specs if spec for row in spec.workloads if row and row.label]
+    return [label for spec in specs if spec for label in row_labels(spec)]

@@ -54,7 +54,7 @@ def _builder(spec: OpSpec) -> str:
 def _kernel(spec: OpSpec) -> str:
     """How the built kernel is called."""
     names = list(spec.signature.inputs)
-    if any(output.buffered for output in spec.signature.outputs.values()):
+    if spec.signature.has_buffer:
         names.append("out=…")
     returned = list(spec.signature.outputs)
     result = ", ".join(returned) if returned else "None"

@@ -5,18 +5,19 @@ What is described holds no data: constructor arguments, and tensors under a fake
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileops._core.lang.dtypes import is_registered
-from tileops._core.lang.members import Accepted, DTypeMember
+from tileops._core.lang.extents import excess
 from tileops._core.spec.model import OpSpec, Param, TensorInput
 from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
+from tileops._core.workload.arguments import names_a_dtype
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
 from tileops.cli.output import UsageFault
+from tileops.cli.specs import row_labels
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +73,7 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
     wanted = _dtypes(spec, wishes.dtypes)
     smallest = _smallest(spec, None, {})
     forms = {
-        name: (shapes[name], _dtype_of(spec, tensor, wanted, smallest))
+        name: _form(name, shapes[name], _dtype_of(spec, tensor, wanted, smallest))
         for name, tensor in signature.inputs.items()
         if name in shapes
     }
@@ -86,7 +87,7 @@ def _of_row(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
 
     case = _smallest(spec, wishes.rows, _dtypes(spec, wishes.dtypes))
     if case is None:
-        rows = {row.label for row in spec.workloads if row and row.label}
+        rows = set(row_labels(spec))
         raise UsageFault(
             f"no row of {spec.name} is of these labels and dtypes; rows: "
             f"{', '.join(sorted(rows)) or 'none, so describe the call by --shape and --param'}"
@@ -137,6 +138,14 @@ def _pairs(
     return found
 
 
+def _form(name: str, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype of a tensor that torch could make, if there were memory for it."""
+    reason = excess(shape, dtype)
+    if reason is not None:
+        raise UsageFault(f"--shape {name}={'x'.join(map(str, shape))}: {reason}")
+    return shape, dtype
+
+
 def _extents(text: str) -> tuple[int, ...]:
     parts = text.replace(",", "x").split("x") if text.strip() else []
     if not all(part.strip().isdecimal() for part in parts):
@@ -151,22 +160,17 @@ def _dtypes(spec: OpSpec, texts: Sequence[str]) -> dict[str, str]:
     known = [*spec.signature.forall, *spec.signature.inputs]
     found: dict[str, str] = {}
     for dtype in everywhere:
-        admitting = [name for name, members in _members(spec).items() if dtype in members]
+        admitting = [name for name, members in _admitted(spec).items() if dtype in members]
         if not admitting:
-            choices = "; ".join(f"{n} is {', '.join(m)}" for n, m in _members(spec).items())
+            choices = "; ".join(f"{n} is {', '.join(m)}" for n, m in _admitted(spec).items())
             raise UsageFault(f"--dtype {dtype}: nothing here has it; {choices or 'all are fixed'}")
         found |= dict.fromkeys(admitting, dtype)
     return found | _pairs("--dtype", named, _dtype_name, known)
 
 
-def _members(spec: OpSpec) -> dict[str, list[str]]:
+def _admitted(spec: OpSpec) -> dict[str, tuple[str, ...]]:
     """What each dtype index admits."""
-    texts = {name: index.declaration.text for name, index in spec.signature.forall.items()}
-    return {
-        name: [each.strip() for each in text[len("DType[") : -1].split("|")]
-        for name, text in texts.items()
-        if text.startswith("DType[") and text.endswith("]")
-    }
+    return {name: index.dtypes for name, index in spec.signature.forall.items() if index.dtypes}
 
 
 def _dtype_name(text: str) -> str:
@@ -189,9 +193,9 @@ def _dtype_of(
     usual = form.dtype if form else smallest.values.get(declared) if smallest else None
     if isinstance(usual, str):
         return usual
-    if declared not in _members(spec):
+    if declared not in _admitted(spec):
         raise UsageFault(f"--dtype {tensor.name}=DTYPE is needed: it is declared as {declared}")
-    return _members(spec)[declared][0]
+    return _admitted(spec)[declared][0]
 
 
 def _yaml_value(text: str) -> Any:
@@ -208,18 +212,4 @@ def _argument(spec: OpSpec, name: str, value: Any) -> Any:
     declared = spec.signature.params[name]
     if not isinstance(declared, Param) or declared.type.node is None:
         raise UsageFault(f"--param {name}: a tensor, which cannot be written here; try --row")
-    return getattr(torch, value) if _is_dtype(declared, value) else value
-
-
-def _is_dtype(declared: Param, value: object) -> bool:
-    """Whether the first alternative of the type that takes the value is a dtype."""
-    members = declared.type.node.members if declared.type.node else ()
-    takers = (m for m in members if isinstance(m.from_yaml(value, {}), Accepted))
-    return isinstance(next(takers, None), DTypeMember)
-
-
-def require_addressable(name: str, shape: tuple[int, ...], itemsize: int) -> None:
-    """Refuse a shape whose strides, which take an empty axis for one element, leave 64 bits."""
-    if math.prod(max(extent, 1) for extent in shape) * itemsize >= 2**63:
-        extents = "x".join(map(str, shape))
-        raise UsageFault(f"--shape {name}={extents}: more bytes than a tensor can hold")
+    return getattr(torch, value) if names_a_dtype(declared, value) else value

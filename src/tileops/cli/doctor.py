@@ -23,7 +23,7 @@ from tileops.cli.output import UsageFault, painted, print_json, table
 from tileops.cli.plugin_faults import registration_faults
 from tileops.cli.plugins import plugin_rows
 from tileops.cli.progress import waiting
-from tileops.cli.specs import device_named
+from tileops.cli.specs import all_specs, device_named
 
 _BAD_NEWS = ("load_failures", "load_problems", "registration_faults")
 _PACKAGES = ("tileops", "torch", "tilelang", "PyYAML", "safetensors", "tokenizers")
@@ -136,9 +136,8 @@ def _devices() -> list[dict[str, Any]]:
 
 def _op_counts() -> dict[str, int]:
     counts = {"implemented": 0, "spec-only": 0}
-    for name in registry.specs():
-        spec = registry.lookup(name)
-        if spec is not None and spec.status is not None:
+    for spec in all_specs():
+        if spec.status is not None:
             counts[spec.status] += 1
     return counts
 

@@ -15,7 +15,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from tileops._core.spec.model import OpSpec
-from tileops.cli.described import Described, Wishes, described, require_addressable
+from tileops.cli.described import Described, Wishes, described
 from tileops.cli.options import add_device, add_json, add_op, add_rows, add_target
 from tileops.cli.output import print_json
 from tileops.cli.progress import waiting
@@ -83,7 +83,6 @@ def _explain(op: Op, spec: OpSpec, call: Described, device: torch.device) -> Exp
     with FakeTensorMode():
         for name, (shape, dtype_name) in call.forms.items():
             dtype = getattr(torch, dtype_name)
-            require_addressable(name, shape, dtype.itemsize)
             place = "cpu" if spec.signature.inputs[name].on_cpu else device
             tensors[name] = torch.empty(shape, dtype=dtype, device=place)
         return op.explain(**tensors)

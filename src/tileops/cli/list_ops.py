@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from tileops._core.spec import registry
 from tileops.cli.options import add_family, add_json
 from tileops.cli.output import UsageFault, print_json, table
-from tileops.cli.specs import package_of
+from tileops.cli.specs import all_specs, package_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line per op, by name."""
-    specs = [spec for name in sorted(registry.specs()) if (spec := registry.lookup(name))]
+    specs = all_specs()
     families = sorted({spec.family for spec in specs if spec.family})
     if args.family is not None and args.family not in families:
         raise UsageFault(f"no family is called {args.family}; known: {', '.join(families)}")

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
 from tileops.bench.results import Results
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.signature_text import parameter_rows, signature_lines
-from tileops.cli.specs import class_of, package_of, table_of
+from tileops.cli.specs import all_specs, class_of, package_of, table_of
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """Measured rows by op, each with the device's name."""
@@ -34,8 +33,8 @@ def pages(results: Iterable[Results] = ()) -> dict[str, str]:
         results: measured times.
     """
     rows = _measured(results)
-    specs = [spec for name in sorted(registry.specs()) if (spec := registry.lookup(name))]
-    own = sorted((s for s in specs if package_of(s) == "tileops"), key=lambda s: s.family or "")
+    ours = (spec for spec in all_specs() if package_of(spec) == "tileops")
+    own = sorted(ours, key=lambda spec: spec.family or "")
     families = {family: list(group) for family, group in groupby(own, lambda s: s.family or "")}
     made = {f"{family}.md": _page(family, group, rows) for family, group in families.items()}
     return {"README.md": _index(families), **made}

@@ -17,7 +17,7 @@ from tileops._core.plugins import FAILURES, described, labelled
 from tileops._core.spec import registry as specs
 from tileops._core.spec.model import OpSpec
 from tileops.cli.output import UsageFault
-from tileops.cli.specs import class_of, nearest, table_of
+from tileops.cli.specs import all_specs, class_of, nearest, table_of
 from tileops.errors import ManifestError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _pack_faults() -> Iterator[Fault]:
     from tileops._core.runtime.plan import signature_plan_for
     from tileops.bench.calls import has_reference
 
-    for spec in filter(None, map(specs.lookup, specs.specs())):
+    for spec in all_specs():
         if spec.in_tree or spec.home is None or spec.status != "implemented":
             continue
         try:

@@ -13,7 +13,7 @@ from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.options import add_json, add_op
 from tileops.cli.output import UsageFault, print_json, table
 from tileops.cli.signature_text import parameter_rows, signature_lines
-from tileops.cli.specs import class_of, spec_named, table_of
+from tileops.cli.specs import class_of, row_labels, spec_named, table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def _data(spec: OpSpec, kernels: list[KernelFacts]) -> dict[str, Any]:
         "cost": dict(_cost(spec)),
         "backward": spec.backward.op if spec.backward else None,
         "kernels": [asdict(facts) for facts in kernels],
-        "rows": _labels(spec),
+        "rows": row_labels(spec),
         "faults": [finding._asdict() for finding in spec.faults],
     }
 
@@ -99,16 +99,12 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
     if spec.backward:
         inputs = ", ".join(spec.backward.outputs.values())
         sections.append(f"gradients of {inputs}: by {spec.backward.op}")
-    if labels := _labels(spec):
+    if labels := row_labels(spec):
         sections.append(f"workload rows: {', '.join(labels)}")
     if spec.faults:
         faults = [f"{f.level} {printable(f.field)}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))
     return sections
-
-
-def _labels(spec: OpSpec) -> list[str]:
-    return [row.label for row in spec.workloads if row and row.label]
 
 
 def _cost(spec: OpSpec) -> list[tuple[str, str]]:

@@ -33,8 +33,7 @@ from tileops._core.spec.model import (
 def signature_lines(spec: OpSpec) -> list[str]:
     """The signature, one declaration a line."""
     signature = spec.signature
-    held = [given for given in signature.params.values() if isinstance(given, TensorInput)]
-    premises = [premise(tensor) for tensor in (*held, *signature.inputs.values())]
+    premises = [premise(tensor) for tensor in (*signature.held, *signature.inputs.values())]
     results = [result(output) for output in signature.outputs.values()] or [("()", "", "")]
     width = max((len(name) for name, *_ in (*premises, *results)), default=0)
     lines = quantifier_lines(spec)
@@ -82,13 +81,11 @@ def _parameter_row(name: str, given: Param | TensorInput) -> tuple[str, str, str
 
 def _quantified(indices: Iterable[Index]) -> Iterator[str]:
     """`M, N : Dim` for neighbours of one kind, `T ∈ {…}` for a dtype index."""
-    for text, group in groupby(indices, lambda index: index.declaration.text):
+    for text, alike in groupby(indices, lambda index: index.declaration.text):
+        group = list(alike)
         names = ", ".join(index.name for index in group)
-        if text.startswith("DType[") and text.endswith("]"):
-            members = (member.strip() for member in text[len("DType[") : -1].split("|"))
-            yield f"{names} ∈ {{{', '.join(members)}}}"
-        else:
-            yield f"{names} : {text}"
+        dtypes = ", ".join(group[0].dtypes)
+        yield f"{names} ∈ {{{dtypes}}}" if dtypes else f"{names} : {text}"
 
 
 def premise(tensor: TensorInput) -> tuple[str, str, str]:

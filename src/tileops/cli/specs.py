@@ -32,6 +32,16 @@ def spec_named(name: str) -> OpSpec:
     return spec
 
 
+def all_specs() -> list[OpSpec]:
+    """The specs that are loaded, by name."""
+    return [spec for name in sorted(registry.specs()) if (spec := registry.lookup(name))]
+
+
+def row_labels(spec: OpSpec) -> list[str]:
+    """The labels of an op's workload rows, in their order."""
+    return [row.label for row in spec.workloads if row and row.label]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; nearest: A, B`, or nothing; neither case nor the suffix of op names counts."""
     by_stem = {_stem(word): word for word in sorted(known)}  # forward ops win

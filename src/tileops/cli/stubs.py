@@ -18,12 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
-from tileops.cli.specs import class_of, nearest, package_of
+from tileops.cli.specs import all_specs, class_of, nearest, package_of
 
 if TYPE_CHECKING:
     from tileops import Op
@@ -75,7 +74,7 @@ def stubs_of(package: str) -> dict[Path, str]:
 
 
 def _implemented(package: str) -> list[OpSpec]:
-    specs = [spec for name in registry.specs() if (spec := registry.lookup(name))]
+    specs = all_specs()
     found = [s for s in specs if package_of(s) == package and s.status == "implemented" and s.home]
     if not found:
         known = sorted({package_of(spec) for spec in specs if spec.home})

@@ -19,13 +19,14 @@ from zlib import crc32
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.evaluate import evaluate, generate, holds
 from tileops._core.lang.faults import EvaluationFault
-from tileops._core.lang.kinds import DimKind, DTypeKind, IntKind, MaybeKind, SeqKind
+from tileops._core.lang.kinds import DimKind, DTypeKind, IntKind, SeqKind, payload
 from tileops._core.lang.nodes import Call, Constant, Expr, Name, Splice
 from tileops._core.lang.primitives.contents import Contents
 from tileops._core.lang.values import AdtView
 from tileops._core.lang.walk import walk
 from tileops._core.signature.branches import Branches
 from tileops._core.signature.discriminants import GIVEN, Point
+from tileops._core.signature.effects import effect_branch
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.families import Families
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
@@ -145,11 +146,8 @@ class Drawing:
         self.facts = Facts(spec)
         self.families = Families(self.facts)
         signature = spec.signature
-        self._inputs = {
-            name: item
-            for name, item in (*signature.params.items(), *signature.inputs.items())
-            if isinstance(item, TensorInput)
-        }
+        tensors = (*signature.held, *signature.inputs.values())
+        self._inputs = {tensor.name: tensor for tensor in tensors}
         self._sequences = {name for name, index in signature.forall.items() if index.is_sequence}
         params = [name for name, item in signature.params.items() if isinstance(item, Param)]
         self._names = [*params, *sorted(signature.forall, key=lambda n: n not in self._sequences)]
@@ -246,7 +244,7 @@ class Drawing:
         if fixed != GIVEN:
             return fixed
         if param.name in point:
-            return small_value(kind.inner if isinstance(kind, MaybeKind) else kind, rng)
+            return small_value(payload(kind), rng)
         keeps = rng.random() < 0.5 or takes_an_object(param)
         if param.has_default and keeps:
             return param.default
@@ -274,7 +272,7 @@ class Drawing:
         self._check_promises(attempt, tensors)
         outputs = self._tensors(attempt, signature.outputs)
         params = {name: attempt.values[name] for name in signature.params if name in attempt.values}
-        written = tuple(name for name in tensors if self._is_written(name, attempt.point))
+        written = effect_branch(self.facts, attempt.point).writes
         return DrawnCall(self.spec.name, attempt.point, params, tensors, outputs, written)
 
     def _check_rules(self, attempt: Attempt) -> None:
@@ -307,14 +305,6 @@ class Drawing:
             for name, tensor in declared.items()
             if attempt.present(name)
         }
-
-    def _is_written(self, name: str, point: Point) -> bool:
-        """Whether a call on the branch writes an input."""
-        mutated = self._inputs[name].mutated
-        if isinstance(mutated, bool):
-            return mutated
-        assert mutated.node is not None
-        return self.facts.fold(mutated.node, point) == Constant(True)
 
     def _tensor(self, attempt: Attempt, tensor: TensorInput | TensorOutput) -> DrawnTensor:
         """One tensor, with contents where they are declared."""

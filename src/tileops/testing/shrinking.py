@@ -15,7 +15,7 @@ from tileops._core.lang.nodes import Call, Name
 from tileops._core.lang.primitives.table import BUILTINS
 from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
-from tileops._core.spec.model import OpSpec, TensorInput
+from tileops._core.spec.model import OpSpec
 from tileops._core.spec.registry import lookup
 from tileops._core.workload.cases import Setting
 from tileops._core.workload.rows import RowReader
@@ -138,8 +138,8 @@ class Resizing(Shrinking):
     def _fix_instance(self) -> None:
         """Keep what the last drawing found for parameters and for the tensors of construction."""
         signature = self.spec.signature
-        held = [param for param in signature.params.values() if isinstance(param, TensorInput)]
-        names = set(signature.params) | self._rejected(*(tensor.shape for tensor in held)).names
+        shapes = (tensor.shape for tensor in signature.held)
+        names = set(signature.params) | self._rejected(*shapes).names
         names |= specialised(self.spec)
         self.row |= {name: self._found[name] for name in names & self._found.keys()}
         self._fixed = frozenset(names)

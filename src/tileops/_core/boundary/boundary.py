@@ -147,8 +147,7 @@ def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> C
     """The branch's fake: check, then empty results of the checked shapes."""
     names = (*spec.signature.inputs, *(("out",) if branch.has_out else ()))
     returned, held = returned_outputs(spec, branch), held_names(spec)
-    takes_out = any(output.buffered for output in spec.signature.outputs.values())
-    absent = (None,) if takes_out and not branch.has_out else ()
+    absent = (None,) if spec.signature.has_buffer and not branch.has_out else ()
 
     def fake(*arguments: Any) -> Any:
         op = instances.find(arguments[-1])

@@ -124,7 +124,7 @@ def _check_order(cls: type, declared: list[inspect.Parameter], spec: OpSpec) -> 
     wanted = [
         name if tensor.optional is False else f"{name}=None" for name, tensor in inputs.items()
     ]
-    if any(output.buffered for output in spec.signature.outputs.values()):
+    if spec.signature.has_buffer:
         wanted.append("out=None")
     leading = declared[: len(wanted)]
     extra = declared[len(wanted) :]

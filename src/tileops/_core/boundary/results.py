@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
     from tileops._core.signature.plan import EffectBranch
-    from tileops._core.spec.model import OpSpec, TensorOutput
+    from tileops._core.spec.model import OpSpec
 
 
 def writes_nothing(record: SignatureCall) -> bool:
@@ -24,27 +24,20 @@ def fresh_output(record: SignatureCall, name: str) -> torch.Tensor:
     return torch.empty(shape, dtype=getattr(torch, dtype), device=record.device)
 
 
-def callers_tensor(
-    effect: EffectBranch, output: TensorOutput, tensors: Mapping[str, Any]
-) -> torch.Tensor | None:
-    """The caller's tensor that the output is on this branch, or None."""
-    own: torch.Tensor | None = None
-    if output.name in effect.emits:
-        if output.buffered and effect.has_out:
-            own = tensors["out"]
-        elif output.alias in effect.writes:
-            own = tensors[output.alias]
-    return own
+def _callers_tensors(
+    effect: EffectBranch, spec: OpSpec, tensors: Mapping[str, Any]
+) -> list[torch.Tensor | None]:
+    """For each output the caller's tensor that it is, None for any other."""
+    names = map(effect.callers_tensor, spec.signature.outputs.values())
+    return [None if name is None else tensors[name] for name in names]
 
 
 def empty_result(record: SignatureCall, spec: OpSpec, tensors: Mapping[str, Any]) -> Any:
     """The result of a call that writes no element."""
-    values = []
-    for name, output in spec.signature.outputs.items():
-        own = callers_tensor(record.facts.branch.effect, output, tensors)
-        if own is None and record.present(name):
-            own = fresh_output(record, name)
-        values.append(own)
+    values = _callers_tensors(record.facts.branch.effect, spec, tensors)
+    for place, name in enumerate(spec.signature.outputs):
+        if values[place] is None and record.present(name):
+            values[place] = fresh_output(record, name)
     return assembled(values)
 
 
@@ -52,14 +45,13 @@ def adopt_callers_tensors(
     result: Any, effect: EffectBranch, spec: OpSpec, tensors: Mapping[str, Any]
 ) -> Any:
     """A target's result with the caller's tensors put where it returned None for them."""
-    outputs = tuple(spec.signature.outputs.values())
-    own = [callers_tensor(effect, output, tensors) for output in outputs]
+    own = _callers_tensors(effect, spec, tensors)
     if not any(tensor is not None for tensor in own):
         return result
-    if len(outputs) == 1:
+    if len(own) == 1:
         return own[0] if result is None else result
-    values = [None] * len(outputs) if result is None else result
-    if not isinstance(values, (tuple, list)) or len(values) != len(outputs):
+    values = [None] * len(own) if result is None else result
+    if not isinstance(values, (tuple, list)) or len(values) != len(own):
         return result
     return tuple(mine if value is None else value for mine, value in zip(own, values, strict=True))
 

@@ -18,7 +18,6 @@ from tileops._core.boundary.warm import (
     held_names,
     key_items,
     moves_tensors,
-    own_tensor,
 )
 from tileops._core.codegen.writer import SourceWriter, identifier
 from tileops._core.signature.plan import EffectBranch
@@ -292,7 +291,7 @@ class _EntryPrinter:
             entered = f"(_operator_{number} if _is_traced else _direct_{number})"
             self.writer.line(f"{target}{entered}({passed})")
         parts = [
-            values.get(name) or own_tensor(output, branch) or "None"
+            values.get(name) or branch.callers_tensor(output) or "None"
             for name, output in outputs.items()
         ]
         if parts and not is_whole:
@@ -385,10 +384,8 @@ class _EntryPrinter:
 
 def returned_outputs(spec: OpSpec, branch: EffectBranch) -> list[str]:
     """The outputs that the branch's operator returns: those that are not the caller's own."""
-    outputs = spec.signature.outputs
-    return [
-        name for name in outputs if name in branch.emits and not own_tensor(outputs[name], branch)
-    ]
+    outputs = spec.signature.outputs.values()
+    return [o.name for o in outputs if o.name in branch.emits and not branch.callers_tensor(o)]
 
 
 def has_formula(spec: OpSpec, branch: EffectBranch) -> bool:

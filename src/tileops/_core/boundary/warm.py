@@ -17,14 +17,12 @@ from tileops._core.spec.model import OpSpec, TensorInput, TensorOutput
 
 def held_names(spec: OpSpec) -> tuple[str, ...]:
     """The construction-time tensors."""
-    params = spec.signature.params.values()
-    return tuple(identifier(param.name) for param in params if isinstance(param, TensorInput))
+    return tuple(identifier(tensor.name) for tensor in spec.signature.held)
 
 
 def moves_tensors(spec: OpSpec) -> bool:
     """Whether a call may move or convert a tensor that the instance holds."""
-    params = spec.signature.params.values()
-    return any(isinstance(param, TensorInput) and not param.on_cpu for param in params)
+    return any(not tensor.on_cpu for tensor in spec.signature.held)
 
 
 def _held(spec: OpSpec, name: str) -> str:
@@ -32,15 +30,6 @@ def _held(spec: OpSpec, name: str) -> str:
     param = spec.signature.params[name]
     moves = isinstance(param, TensorInput) and not param.on_cpu
     return f"_held[{name!r}]" if moves else f"_op.{name}"
-
-
-def own_tensor(output: TensorOutput, branch: EffectBranch) -> str | None:
-    """The caller's tensor that the output is on this branch, or None."""
-    if output.name not in branch.emits:
-        return None
-    if output.buffered and branch.has_out:
-        return "out"
-    return output.alias if output.alias in branch.writes else None
 
 
 def key_items(spec: OpSpec, has_out: bool) -> list[str]:
@@ -103,7 +92,7 @@ class ResultTest:
         self._new = [
             output.name
             for output in self._outputs
-            if output.name in branch.emits and own_tensor(output, branch) is None
+            if output.name in branch.emits and branch.callers_tensor(output) is None
         ]
 
     def print(self, function: str) -> None:
@@ -150,7 +139,7 @@ class ResultTest:
         if output.name not in self._branch.emits:
             yield f"{value} is not None"
         elif output.name not in self._new:
-            yield f"{value} is not {own_tensor(output, self._branch)}"
+            yield f"{value} is not {self._branch.callers_tensor(output)}"
             yield self._breaks_promise(output.name)
             if output.contiguous:
                 yield f"not {value}.is_contiguous()"

@@ -13,14 +13,13 @@ from tileops._core.lang.kinds import (
     SHAPE,
     BoolKind,
     Kind,
-    MaybeKind,
     SeqKind,
     ValueKind,
     alternatives,
+    payload,
 )
 from tileops._core.lang.nodes import (
     Arithmetic,
-    Attribute,
     Call,
     Compare,
     Conditional,
@@ -36,6 +35,7 @@ from tileops._core.lang.nodes import (
     Slice,
     Subscript,
 )
+from tileops._core.lang.reads import read_name
 from tileops._core.lang.walk import children, walk
 
 PYTHON_RESULTS = frozenset({"len", "category", "promote_int_to_float", "coalesce_dtype"})
@@ -82,7 +82,7 @@ def may_be_sequence(expr: Expr, known: Knowledge) -> bool:
         return may_be_sequence(expr.then, known) or may_be_sequence(expr.orelse, known)
     if isinstance(expr, Call):
         return expr.callee in _SEQUENCE_RESULTS
-    name = payload(expr)
+    name = read_name(expr)
     if name is None:
         return False
     definition = known.let(name)
@@ -104,7 +104,7 @@ def may_be_truth(expr: Expr, known: Knowledge) -> bool:
         return expr.callee in _TRUTH_RESULTS
     if isinstance(expr, Subscript) and isinstance(expr.base, Sequence):
         return any(may_be_truth(item, known) for item in expr.base.items)
-    name = payload(expr)
+    name = read_name(expr)
     if name is None:
         return False
     definition = known.let(name)
@@ -139,7 +139,7 @@ def _node_may_fail(node: Node, known: Knowledge) -> bool:
 
 
 def _any_opaque(operands: tuple[Expr, ...], known: Knowledge) -> bool:
-    names = (payload(operand) for operand in operands)
+    names = (read_name(operand) for operand in operands)
     return any(name is not None and known.is_opaque(name) for name in names)
 
 
@@ -163,11 +163,4 @@ def _of_sizes(call: Call, known: Knowledge) -> bool:
 
 
 def _kinds(kind: Kind) -> Iterable[Kind]:
-    return alternatives(kind.inner if isinstance(kind, MaybeKind) else kind)
-
-
-def payload(expr: Expr) -> str | None:
-    """`v` for the expressions `v` and `v.value`."""
-    if isinstance(expr, Attribute) and expr.attr == "value":
-        expr = expr.base
-    return expr.id if isinstance(expr, Name) else None
+    return alternatives(payload(kind))

@@ -49,7 +49,7 @@ def write_call(context: Context) -> None:
         mark = writer.mark()
         _load_tensors(context)
         _write_steps(context, [s for s in steps if isinstance(s[1], CheckPassed)])
-        for tensor in context.plan.spec.signature.inputs.values():
+        for tensor in context.signature.inputs.values():
             measure(context, tensor)
         _measure_compared(context)
         _write_steps(context, [s for s in steps if not isinstance(s[1], CheckPassed | CheckOut)])
@@ -61,17 +61,17 @@ def write_call(context: Context) -> None:
 
 def _load_tensors(context: Context) -> None:
     writer = context.writer
-    for tensor in context.plan.spec.signature.inputs.values():
+    for tensor in context.signature.inputs.values():
         given = spell("in", tensor.name)
         writer.line(f"{given} = tensors[{tensor.name!r}]")
         if tensor.optional is not False:
             writer.line(f"{spell('has', tensor.name)} = {given} is not None")
-    for tensor in context.names.held():
+    for tensor in context.signature.held:
         given = spell("in", tensor.name)
         writer.line(f"{given} = {context.helper('held')}(faults, op, {tensor.name!r})")
         if tensor.optional is not False:
             writer.line(f"{spell('has', tensor.name)} = {given} is not None")
-    if context.names.has_buffer():
+    if context.signature.has_buffer:
         writer.line("in_out = tensors.get('out')")
         writer.line("has_out = in_out is not None")
 
@@ -91,7 +91,7 @@ def _measure_compared(context: Context) -> None:
         for step in context.plan.call
         if isinstance(step, CheckRank | CheckAxis | CheckSplice) and step.tensor.role == "param"
     }
-    for tensor in context.names.held():
+    for tensor in context.signature.held:
         if tensor.name in compared:
             with where_present(context, tensor):
                 given = spell("in", tensor.name)
@@ -100,13 +100,13 @@ def _measure_compared(context: Context) -> None:
 
 @emits(SettleDevices)
 def _devices(context: Context, number: int, _step: SettleDevices) -> None:
-    signature, writer = context.plan.spec.signature, context.writer
+    signature, writer = context.signature, context.writer
     context.declare_path("inputs", _inputs_location(context))
     fixed = [t for t in signature.inputs.values() if t.on_cpu]
     if fixed:
         context.reject(number, f"not {context.helper('on_cpu')}({_listed(fixed)})")
     moving = _listed(t for t in signature.inputs.values() if not t.on_cpu)
-    held = _listed(t for t in context.names.held() if not t.on_cpu)
+    held = _listed(t for t in context.signature.held if not t.on_cpu)
     param = spell("param", "device") if context.names.param("device") else "None"
     writer.items(f"device = {context.helper('call_device')}(", [moving, param, held], ")")
     context.reject(number, f"device is {context.helper('CONFLICT')}")
@@ -125,7 +125,7 @@ def _inputs_location(context: Context) -> Location:
 
 @emits(CheckOut)
 def _out(context: Context, number: int, step: CheckOut) -> None:
-    output, writer = context.plan.spec.signature.outputs[step.output], context.writer
+    output, writer = context.signature.outputs[step.output], context.writer
     context.declare_path(f'outputs.{output.name}.buffer "out"', output.location)
     if step.absent:
         writer.line(f"raise faults.error({number}, locals())")
@@ -134,7 +134,7 @@ def _out(context: Context, number: int, step: CheckOut) -> None:
     same = context.helper("same_items")
     wanted = f"outputs[{output.name!r}]"
     context.require(number, f"{same}(tuple(in_out.shape), {wanted}[0])")
-    tensors = [*context.plan.spec.signature.inputs, *(t.name for t in context.names.held())]
+    tensors = [*context.signature.inputs, *(t.name for t in context.signature.held)]
     others = ", ".join(f"{name!r}: {spell('in', name)}" for name in tensors)
     arguments = ["in_out", f"{wanted}[1]", "device", repr(output.contiguous), f"{{{others}}}"]
     writer.items(f"misfit = {context.helper('buffer_misfit')}(", arguments, ")")
@@ -146,7 +146,7 @@ def _write_outputs(context: Context) -> None:
     """The shape and the dtype of each output that is present."""
     writer = context.writer
     writer.line("outputs: dict[str, Any] = {}")
-    for name, output in context.plan.spec.signature.outputs.items():
+    for name, output in context.signature.outputs.items():
         context.declare(output.shape)
         forms = [form for form in context.plan.outputs if form.name == name]
         if not any(_form_may_fail(context, form) for form in forms):
@@ -161,8 +161,7 @@ def _write_outputs(context: Context) -> None:
 
 
 def _form_may_fail(context: Context, form: OutputForm) -> bool:
-    parts = (axis[0] if isinstance(axis, tuple) else axis for axis in form.axes)
-    return any(may_fail(part, context.names) for part in parts)
+    return any(may_fail(part, context.names) for part in form.parts)
 
 
 def _write_form(context: Context, form: OutputForm) -> None:
@@ -183,7 +182,7 @@ def _write_record(context: Context) -> None:
 
 def _write_described(context: Context) -> None:
     """The shape and the dtype of every tensor that is present."""
-    writer, signature = context.writer, context.plan.spec.signature
+    writer, signature = context.writer, context.signature
     fixed = [tensor for tensor in signature.inputs.values() if tensor.optional is False]
     items = (f"{t.name!r}: ({spell('size', t.name)}, {spell('type', t.name)})" for t in fixed)
     writer.items("described: dict[str, Any] = {", items, "}")
@@ -193,7 +192,7 @@ def _write_described(context: Context) -> None:
             with where_present(context, tensor):
                 pair = f"({spell('size', name)}, {spell('type', name)})"
                 writer.line(f"described[{name!r}] = {pair}")
-    for tensor in context.names.held():
+    for tensor in context.signature.held:
         with where_present(context, tensor):
             described = f"{context.helper('described_as')}({spell('in', tensor.name)})"
             writer.line(f"described[{tensor.name!r}] = {described}")
@@ -202,8 +201,8 @@ def _write_described(context: Context) -> None:
 
 def _write_metadata(context: Context) -> bool:
     """References to the tensors whose contents a roofline may ask for."""
-    signature = context.plan.spec.signature
-    tensors = [*signature.inputs.values(), *context.names.held()]
+    signature = context.signature
+    tensors = [*signature.inputs.values(), *context.signature.held]
     found = [tensor for tensor in tensors if tensor.values is not None]
     if found:
         items = ", ".join(f"{t.name!r}: {spell('in', t.name)}" for t in found)
@@ -219,7 +218,7 @@ def _constants(context: Context, mark: int) -> Iterator[str]:
         for node in ast.walk(body)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    for name in context.plan.spec.signature.params:
+    for name in context.signature.params:
         if context.names.param(name) and spell("param", name) in loaded:
             yield f"    {spell('param', name)} = known.parameters[{name!r}]"
     for found in context.guards.algebraic():

@@ -24,7 +24,7 @@ def write_construction(context: Context) -> None:
         _write_cases(context)
         _load_held(context)
         _write_steps(context, [s for s in steps if isinstance(s[1], CheckHeld)])
-        for tensor in context.names.held():
+        for tensor in context.signature.held:
             measure(context, tensor)
         _write_steps(context, [s for s in steps if not isinstance(s[1], CheckParam | CheckHeld)])
         _write_result(context)
@@ -44,7 +44,7 @@ def _write_cases(context: Context) -> None:
 
 
 def _load_held(context: Context) -> None:
-    for tensor in context.names.held():
+    for tensor in context.signature.held:
         given = spell("in", tensor.name)
         context.writer.line(f"{given} = faults.attribute(op, {tensor.name!r})")
         if tensor.optional is not False:
@@ -70,7 +70,7 @@ def where_present(context: Context, tensor: TensorInput) -> AbstractContextManag
 def _write_result(context: Context) -> None:
     writer = context.writer
     write_solved(context, "construction", ())
-    params = [name for name in context.plan.spec.signature.params if context.names.param(name)]
+    params = [name for name in context.signature.params if context.names.param(name)]
     writer.items(
         "parameters: dict[str, Any] = {", (f"{p!r}: {spell('param', p)}" for p in params), "}"
     )
@@ -78,7 +78,7 @@ def _write_result(context: Context) -> None:
         f"{d.name!r}: {context.guards.variable(d)}" for d in context.guards.algebraic()
     )
     arguments = ["indices", "parameters", f"{{{cases}}}"]
-    forms = ", ".join(f"{t.name!r}: {_form(t)}" for t in context.names.held())
+    forms = ", ".join(f"{t.name!r}: {_form(t)}" for t in context.signature.held)
     if forms:
         arguments.append(f"{{{forms}}}")
     writer.items(f"return {context.helper('Constructed')}(", arguments, ")")

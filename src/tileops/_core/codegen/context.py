@@ -14,7 +14,7 @@ from tileops._core.codegen.names import Names, spell
 from tileops._core.codegen.writer import SourceWriter
 from tileops._core.lang.nodes import Expr
 from tileops._core.signature.plan import Plan
-from tileops._core.spec.model import Declaration, Location
+from tileops._core.spec.model import Declaration, Location, Signature
 
 Phase = Literal["construction", "call", "record"]
 """The step list that is printed, or what is computed from the record of a call."""
@@ -47,6 +47,11 @@ class Context:
             Lowering(names, of_record=phase == "record"),
             phase,
         )
+
+    @property
+    def signature(self) -> Signature:
+        """The signature that is printed."""
+        return self.plan.spec.signature
 
     def helper(self, name: str) -> str:
         """The name of a helper, which the unit then imports."""

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tileops._core.codegen.analysis import depends_on_size, may_be_sequence, may_be_truth, payload
+from tileops._core.codegen.analysis import depends_on_size, may_be_sequence, may_be_truth
 from tileops._core.codegen.names import Names, spell
 from tileops._core.codegen.writer import identifier
 from tileops._core.lang.nodes import (
@@ -34,6 +34,7 @@ from tileops._core.lang.nodes import (
     Subscript,
 )
 from tileops._core.lang.nodes import Sequence as TupleNode
+from tileops._core.lang.reads import read_name
 
 _ARITHMETIC: dict[str, ast.operator] = {
     "+": ast.Add(),
@@ -151,7 +152,7 @@ class Lowering:
         return ast.Name(self.names.variable(expr.id))
 
     def _attribute(self, expr: Attribute) -> ast.expr:
-        if expr.attr == "value" and payload(expr) is not None and not self._is_field(expr):
+        if expr.attr == "value" and read_name(expr) is not None and not self._is_field(expr):
             return self._lower(expr.base)
         field = ast.Attribute(self._lower(expr.base), identifier(expr.attr))
         if expr.attr != "kind" and self._is_python_enum(expr):
@@ -163,7 +164,7 @@ class Lowering:
         return isinstance(expr.base, Name) and self.names.is_field(expr.base.id, expr.attr)
 
     def _is_python_enum(self, expr: Attribute) -> bool:
-        owner = payload(expr.base)
+        owner = read_name(expr.base)
         return owner is not None and self.names.is_python_enum(owner, expr.attr)
 
     def _subscript(self, expr: Subscript) -> ast.expr:

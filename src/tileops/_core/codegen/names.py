@@ -19,6 +19,7 @@ from tileops._core.lang.kinds import (
     Kind,
     MaybeKind,
     SeqKind,
+    payload,
 )
 from tileops._core.lang.members import FloatMember
 from tileops._core.lang.nodes import Expr
@@ -32,7 +33,7 @@ from tileops._core.signature.plan import (
     SolveDtype,
     SolveSplice,
 )
-from tileops._core.spec.model import Adt, Constructor, Param, TensorInput
+from tileops._core.spec.model import Adt, Constructor, Param
 
 PREFIXES = {
     "dim": "a length",
@@ -98,10 +99,6 @@ class Names:
         found = self.signature.params.get(name)
         return found if isinstance(found, Param) else None
 
-    def held(self) -> tuple[TensorInput, ...]:
-        """The construction-time tensors, in order."""
-        return tuple(p for p in self.signature.params.values() if isinstance(p, TensorInput))
-
     def sites(self, phase: str) -> Iterator[tuple[int, Solving]]:
         """The steps of a phase that give names their values, with their numbers."""
         steps = self.plan.construction if phase == "construction" else self.plan.call
@@ -112,7 +109,7 @@ class Names:
     def adt(self, name: str) -> Adt | None:
         """The algebraic type of a parameter that has one, or may be absent."""
         kind = self.kind(name)
-        inner = kind.inner if isinstance(kind, MaybeKind) else kind
+        inner = kind and payload(kind)
         return self.plan.spec.adts.get(inner.name) if isinstance(inner, AdtKind) else None
 
     def is_field(self, name: str, attr: str) -> bool:
@@ -149,10 +146,6 @@ class Names:
         members = param.type.node.members
         return any(m.kind == VALUE and not isinstance(m, FloatMember) for m in members)
 
-    def has_buffer(self) -> bool:
-        """Whether some output may be given as `out`."""
-        return any(output.buffered for output in self.signature.outputs.values())
-
     def solved_at_construction(self) -> dict[str, bool]:
         """The names that construction may solve, and whether it always does."""
         found: dict[str, bool] = {}
@@ -172,8 +165,8 @@ class Names:
             elif isinstance(step, SolveAxis) and step.offset is not None:
                 found.update(self.call_dtypes(step.offset))
         for form in self.plan.outputs:
-            for axis in form.axes:
-                found.update(self.call_dtypes(axis[0] if isinstance(axis, tuple) else axis))
+            for part in form.parts:
+                found.update(self.call_dtypes(part))
         return frozenset(found)
 
     def call_dtypes(self, expr: Expr) -> tuple[str, ...]:

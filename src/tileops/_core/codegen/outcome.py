@@ -56,7 +56,7 @@ def _source(context: Context, found: Discriminant) -> str:
 
 def write_result_check(context: Context) -> None:
     """Print `check_result`: number, presence, identity, form, storage."""
-    writer, outputs = context.writer, context.plan.spec.signature.outputs
+    writer, outputs = context.writer, context.signature.outputs
     arguments = [
         f"faults: {context.helper('Faults')}",
         "op: Any",
@@ -74,7 +74,7 @@ def write_result_check(context: Context) -> None:
         writer.line(f"{target} = {context.helper('returned')}(faults, record, result)")
         for output in outputs.values():
             _write_output_check(context, output)
-        held = [identifier(tensor.name) for tensor in context.names.held()]
+        held = [identifier(tensor.name) for tensor in context.signature.held]
         tensors = ", ".join(f"{name!r}: op.{name}" for name in held)
         returned = ", ".join(f"{name!r}: {spell('value', name)}" for name in outputs)
         parts = ["faults", "record", f"{{{returned}}}", "tensors", f"{{{tensors}}}"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tileops._core.lang.dtypes import is_registered
 from tileops._core.lang.faults import KindFault
-from tileops._core.lang.kinds import DTypeKind, Kind, MaybeKind, UnknownKind
+from tileops._core.lang.kinds import DTypeKind, Kind, MaybeKind, UnknownKind, payload
 from tileops._core.lang.nodes import Call, Constant, Expr, Name
 from tileops._core.lang.positions import Position
 from tileops._core.lang.primitives.table import BUILTINS
@@ -47,8 +47,7 @@ def _leaf(expr: Expr, position: Position) -> Kind:
     kind = position.names(expr.id)
     if kind is None and not position.is_declared(expr.id):
         raise KindFault(14, f"{expr.id} is not declared", expr.span)
-    payload = kind.inner if isinstance(kind, MaybeKind) else kind
-    if kind is None or not isinstance(payload, DTypeKind | UnknownKind):
+    if kind is None or not isinstance(payload(kind), DTypeKind | UnknownKind):
         reason = position.barred(expr.id) or f"{expr.id} is {kind or 'no dtype'}, not a dtype"
         raise KindFault(17, reason, expr.span)
     return kind

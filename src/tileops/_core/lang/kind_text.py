@@ -20,6 +20,7 @@ from tileops._core.lang.kinds import (
     IntKind,
     Kind,
     MaybeKind,
+    payload,
 )
 
 _PLAIN: dict[str, Kind] = {
@@ -63,8 +64,7 @@ def parse_formal_kind(text: str, adts: Collection[str] = ()) -> Kind:
 
 
 def _is_formal(kind: Kind) -> bool:
-    inner = kind.inner if isinstance(kind, MaybeKind) else kind
-    return not isinstance(inner, DTypeKind | MaybeKind)
+    return not isinstance(payload(kind), DTypeKind | MaybeKind)
 
 
 def parse_field_kind(text: str) -> Kind:

@@ -156,6 +156,11 @@ def alternatives(kind: Kind) -> tuple[Kind, ...]:
     return kind.alternatives if isinstance(kind, UnionKind) else (kind,)
 
 
+def payload(kind: Kind) -> Kind:
+    """What a `Maybe` holds where it is given; any other kind itself."""
+    return kind.inner if isinstance(kind, MaybeKind) else kind
+
+
 def union(kinds: Iterable[Kind]) -> Kind:
     """The kind of a value that has one of `kinds`: flat, enums and dtype sets merged."""
     merged: list[Kind] = []
@@ -195,16 +200,13 @@ def is_number(kind: Kind) -> bool:
 
 def is_finite(kind: Kind) -> bool:
     """Whether `kind` may be matched on: truth value, enum, algebraic type, or `Maybe` of one."""
-    inner = kind.inner if isinstance(kind, MaybeKind) else kind
-    return isinstance(inner, BoolKind | EnumKind | AdtKind | UnknownKind)
+    return isinstance(payload(kind), BoolKind | EnumKind | AdtKind | UnknownKind)
 
 
 def is_opaque(kind: Kind) -> bool:
     """Whether `kind` holds values and strings only, and so takes no part in types."""
-    inner = kind.inner if isinstance(kind, MaybeKind) else kind
-    return bool(alternatives(inner)) and all(
-        isinstance(k, ValueKind | StrKind) for k in alternatives(inner)
-    )
+    members = alternatives(payload(kind))
+    return bool(members) and all(isinstance(k, ValueKind | StrKind) for k in members)
 
 
 def fits(kind: Kind, wanted: Kind) -> bool:
@@ -216,8 +218,7 @@ def fits(kind: Kind, wanted: Kind) -> bool:
     if isinstance(wanted, UnionKind):
         return any(fits(kind, member) for member in wanted.alternatives)
     if isinstance(wanted, MaybeKind):
-        payload = kind.inner if isinstance(kind, MaybeKind) else kind
-        return isinstance(kind, NoneKind) or fits(payload, wanted.inner)
+        return isinstance(kind, NoneKind) or fits(payload(kind), wanted.inner)
     if isinstance(kind, MaybeKind):
         return False
     return isinstance(wanted, ValueKind) or _fits_plain(kind, wanted)
@@ -274,11 +275,7 @@ def join(a: Kind, b: Kind) -> Kind | None:
 
 def _join_maybe(a: Kind, b: Kind) -> Kind | None:
     """The join of two kinds of which one may be absent."""
-    payloads = [
-        kind.inner if isinstance(kind, MaybeKind) else kind
-        for kind in (a, b)
-        if not isinstance(kind, NoneKind)
-    ]
+    payloads = [payload(kind) for kind in (a, b) if not isinstance(kind, NoneKind)]
     inner = payloads[0] if len(payloads) == 1 else join(*payloads)
     return None if inner is None else MaybeKind(inner)
 

@@ -29,11 +29,11 @@ from tileops._core.lang.nodes import (
     Constant,
     Expr,
     Logical,
-    Name,
     Not,
     Present,
 )
 from tileops._core.lang.nodes import Sequence as TupleNode
+from tileops._core.lang.reads import read_name
 
 Kinds = Mapping[str, Kind]
 """Names whose kind differs from the declared one."""
@@ -69,7 +69,7 @@ def _narrow_by_literals(test: Compare, holds: bool, known: Kinds, lookup: Lookup
     op, left, right = test.ops[0], test.first, test.rest[0]
     if op in ("==", "!=") and isinstance(left, Constant):
         left, right = right, left
-    name, literals = _subject(left), _literals(op, right)
+    name, literals = read_name(left), _literals(op, right)
     kind = None if name is None else known.get(name) or lookup(name)
     if name is None or kind is None or literals is None:
         return known
@@ -79,13 +79,6 @@ def _narrow_by_literals(test: Compare, holds: bool, known: Kinds, lookup: Lookup
     if isinstance(kind, MaybeKind):
         return {**known, name: MaybeKind(keep(kind.inner, literals))}
     return known
-
-
-def _subject(expr: Expr) -> str | None:
-    """The name that a test speaks of."""
-    if isinstance(expr, Attribute) and expr.attr == "value":
-        expr = expr.base
-    return expr.id if isinstance(expr, Name) else None
 
 
 def _literals(op: str, expr: Expr) -> Sequence[object] | None:

@@ -54,6 +54,13 @@ class Reads:
     fields: tuple[FieldRead, ...]
 
 
+def read_name(expr: Expr) -> str | None:
+    """The name that `v` or `v.value` reads; None for any other expression."""
+    if isinstance(expr, Attribute) and expr.attr == "value":
+        expr = expr.base
+    return expr.id if isinstance(expr, Name) else None
+
+
 def reads(root: Expr | Shape | Splice) -> Reads:
     """What `root` reads."""
     names: dict[str, None] = {}

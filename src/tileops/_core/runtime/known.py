@@ -10,7 +10,7 @@ from typing import Any
 
 from tileops._core.codegen.names import Names, Solving, solved_name, spell
 from tileops._core.lang.evaluate import evaluate
-from tileops._core.lang.kinds import DTypeKind, MaybeKind
+from tileops._core.lang.kinds import DTypeKind, payload
 from tileops._core.lang.nodes import Constant, Expr, Name
 from tileops._core.lang.printer import to_text
 from tileops._core.lang.reads import reads
@@ -59,8 +59,8 @@ class Known:
     def shown(self, name: str) -> str:
         """The value of a name as messages print it, dtypes by their bare name."""
         value, kind = self.value(name), self._names.kind(name)
-        inner = kind.inner if isinstance(kind, MaybeKind) else kind
-        return str(value) if isinstance(inner, DTypeKind) else shown(value)
+        is_dtype = kind is not None and isinstance(payload(kind), DTypeKind)
+        return str(value) if is_dtype else shown(value)
 
     def tensor(self, name: str) -> Any:
         """A tensor, or what was passed for it."""

@@ -22,7 +22,7 @@ from tileops._core.runtime.record import Branches, CallFacts, SignatureCall
 from tileops._core.runtime.tensors import Shaped, is_ordinary
 from tileops._core.signature.build import PlanFault, build_plan
 from tileops._core.signature.plan import EffectBranch, Plan
-from tileops._core.spec.model import OpSpec, TensorInput
+from tileops._core.spec.model import OpSpec
 from tileops._core.spec.objects import function_of
 from tileops._core.spec.registry import lookup
 from tileops.errors import ManifestError, SignatureError
@@ -62,22 +62,12 @@ class _SignaturePlan:
         self.input_names = tuple(signature.inputs)
         self.output_names = tuple(signature.outputs)
         self.parameter_names = tuple(signature.params)
-        self.has_buffer = any(output.buffered for output in signature.outputs.values())
-        declared = {**signature.inputs, **signature.params}
-        self.metadata_names = tuple(
-            name
-            for name, tensor in declared.items()
-            if isinstance(tensor, TensorInput) and tensor.values is not None
-        )
-        self._held_names = tuple(
-            name for name, param in signature.params.items() if isinstance(param, TensorInput)
-        )
+        self.has_buffer = signature.has_buffer
+        tensors = (*signature.inputs.values(), *signature.held)
+        self.metadata_names = tuple(tensor.name for tensor in tensors if tensor.values is not None)
+        self._held_names = tuple(tensor.name for tensor in signature.held)
         # A call may move or convert these, and the attribute of the instance then holds the copy.
-        self.moved_names = tuple(
-            param.name
-            for param in signature.params.values()
-            if isinstance(param, TensorInput) and not param.on_cpu
-        )
+        self.moved_names = tuple(tensor.name for tensor in signature.held if not tensor.on_cpu)
         self.moves_tensors = bool(self.moved_names)
         self._effects = tuple(case.branch for case in plan.effects)
         self.effects = frozenset(self._effects)

@@ -20,7 +20,6 @@ import torch
 from tileops._core.lang.dtypes import BITS
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.plan import EffectBranch, Plan, Value
-from tileops._core.spec.model import TensorInput
 from tileops.errors import OpNotAvailableError
 
 Described = tuple[tuple[int, ...], str]
@@ -70,25 +69,20 @@ class Branches(dict[tuple[Value, ...], BranchFacts]):
         plan = self._plan
         point = {d.name: value for d, value in zip(plan.discriminants, key, strict=True)}
         effect = next(case.branch for case in plan.effects if case.guard.holds(point))
-        own = {name for name in effect.emits if _is_callers(plan, name, effect)}
+        outputs = plan.spec.signature.outputs
+        own = {name for name in effect.emits if effect.callers_tensor(outputs[name]) is not None}
         present = {name: bool(self._facts.present(name, point)) for name in _tensors(plan)}
         traffic = tuple(_traffic(plan, effect, own, present))
         allocated = frozenset(effect.emits) - own
-        outputs = tuple(plan.spec.signature.outputs)
-        return self.setdefault(key, BranchFacts(key, effect, traffic, allocated, outputs))
+        facts = BranchFacts(key, effect, traffic, allocated, tuple(outputs))
+        return self.setdefault(key, facts)
 
 
 def _tensors(plan: Plan) -> Iterator[str]:
     """The inputs, then the construction-time tensors."""
     signature = plan.spec.signature
     yield from signature.inputs
-    yield from (name for name, p in signature.params.items() if isinstance(p, TensorInput))
-
-
-def _is_callers(plan: Plan, name: str, effect: EffectBranch) -> bool:
-    """Whether an output is a tensor that the caller passed."""
-    output = plan.spec.signature.outputs[name]
-    return (output.buffered and effect.has_out) or output.alias in effect.writes
+    yield from (tensor.name for tensor in signature.held)
 
 
 def _traffic(

@@ -91,9 +91,7 @@ def _of_tensor(
 
 def fault_of_output(known: Known, name: str, reason: BaseException) -> str:
     """What went wrong while an output's shape was inferred."""
-    form = known.output_form(name)
-    parts = (axis[0] if isinstance(axis, tuple) else axis for axis in form.axes)
-    return _evaluation(Sequence(tuple(parts)), known, reason)
+    return _evaluation(Sequence(known.output_form(name).parts), known, reason)
 
 
 # Presence, devices, layouts
@@ -164,7 +162,7 @@ def _devices(step: SettleDevices, known: Known, reason: Reason) -> Fault:
         if tensor.on_cpu and given is not None and given.device.type != "cpu":
             return _of_tensor(tensor, ".device", "cpu", f"expected cpu, got {given.device}")
     inputs = [t for t in signature.inputs.values() if not t.on_cpu]
-    held = [t for t in signature.params.values() if isinstance(t, TensorInput) and not t.on_cpu]
+    held = [t for t in signature.held if not t.on_cpu]
     deciding = inputs if any(known.tensor(t.name) is not None for t in inputs) else held
     given = {t.name: known.tensor(t.name) for t in deciding}
     listed = ", ".join(f"{t.device} ({name})" for name, t in given.items() if t is not None)

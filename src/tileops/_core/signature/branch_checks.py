@@ -12,7 +12,6 @@ from tileops._core.lang.nodes import (
     FamilyApplication,
     Name,
     Shape,
-    Splice,
 )
 from tileops._core.lang.printer import to_text
 from tileops._core.lang.reads import reads
@@ -22,6 +21,7 @@ from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import describe
 from tileops._core.signature.sites import Role, Site
+from tileops._core.signature.unify import value_of
 from tileops._core.signature.usage import Root, Usage
 from tileops._core.spec.model import TensorInput
 
@@ -137,7 +137,7 @@ def _parts(shape: Shape | None) -> Iterator[Expr]:
         yield from shape.args
     elif shape is not None:
         for axis in shape.axes:
-            yield axis.value if isinstance(axis, Splice) else axis
+            yield value_of(axis)
 
 
 def _missing_payloads(

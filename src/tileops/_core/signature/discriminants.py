@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind, Kind, MaybeKind
+from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind, Kind, MaybeKind, payload
 from tileops._core.signature.plan import Discriminant, Value
 from tileops._core.spec.model import Adt, OpSpec, Param, TensorInput
 
@@ -21,8 +21,7 @@ OUT = "out"
 
 def payload_kind(param: Param) -> Kind | None:
     """The kind of a parameter's value where it is given."""
-    kind = param.type.node.kind if param.type.node else None
-    return kind.inner if isinstance(kind, MaybeKind) else kind
+    return payload(param.type.node.kind) if param.type.node else None
 
 
 def is_maybe(param: object) -> bool:
@@ -73,6 +72,6 @@ def discriminants(spec: OpSpec) -> dict[str, Discriminant]:
     for name, tensor in signature.inputs.items():
         if tensor.optional is True:
             found.append(Discriminant(name, "passed", (False, True), False))
-    if any(output.buffered for output in signature.outputs.values()):
+    if signature.has_buffer:
         found.append(Discriminant(OUT, "out", (False, True), False))
     return {d.name: d for d in found}

@@ -65,10 +65,10 @@ def traffic(facts: Facts, point: Point) -> tuple[tuple[str, int, int], ...]:
     """How often each tensor of a branch is read and written: name, reads, writes."""
     signature = facts.signature
     rows: list[tuple[str, int, int]] = []
-    for name, tensor in (*signature.params.items(), *signature.inputs.items()):
-        if isinstance(tensor, TensorInput) and facts.present(name, point):
+    for tensor in (*signature.held, *signature.inputs.values()):
+        if facts.present(tensor.name, point):
             writes = written(tensor, facts, point)
-            rows.append((name, int(not (writes and tensor.write_only)), int(writes)))
+            rows.append((tensor.name, int(not (writes and tensor.write_only)), int(writes)))
     for name, output in signature.outputs.items():
         if facts.present(name, point):
             rows.append((name, 0, int(not aliases(output, facts, point))))

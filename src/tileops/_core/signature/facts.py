@@ -44,16 +44,10 @@ class Facts:
     # Declarations
 
     @cached_property
-    def held(self) -> tuple[TensorInput, ...]:
-        """The construction-time tensors."""
-        params = self.signature.params.values()
-        return tuple(param for param in params if isinstance(param, TensorInput))
-
-    @cached_property
     def tensors(self) -> tuple[TensorInput | TensorOutput, ...]:
         """Construction-time tensors, inputs, outputs."""
         signature = self.signature
-        return (*self.held, *signature.inputs.values(), *signature.outputs.values())
+        return (*signature.held, *signature.inputs.values(), *signature.outputs.values())
 
     @cached_property
     def formulas(self) -> tuple[Declaration[Expr], ...]:

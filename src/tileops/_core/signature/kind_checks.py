@@ -29,6 +29,7 @@ from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint
 from tileops._core.signature.scope import ANY
 from tileops._core.signature.sites import Role, Site
+from tileops._core.signature.unify import value_of
 
 
 def kind_complaints(analysis: Analysis) -> Iterator[Complaint]:
@@ -44,7 +45,7 @@ def _site_complaints(analysis: Analysis, site: Site) -> Iterator[Complaint]:
     if isinstance(site.node, ShapeList):
         for part in site.node.axes:
             is_run = isinstance(part, Splice)
-            expr = part.value if isinstance(part, Splice) else part
+            expr = value_of(part)
             yield from _judged(analysis, site, expr, INTS if is_run else INT)
     elif isinstance(site.node, FamilyApplication):
         yield from _argument_complaints(analysis, site, site.node)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind, Kind, MaybeKind, UnknownKind
+from tileops._core.lang.kinds import (
+    AdtKind,
+    BoolKind,
+    EnumKind,
+    Kind,
+    MaybeKind,
+    UnknownKind,
+    payload,
+)
 from tileops._core.signature.plan import Value
 from tileops._core.spec.model import AbsentPattern, Adt, AdtPattern, Pattern, Wildcard
 
@@ -30,7 +38,7 @@ def pattern_fault(pattern: Pattern, kind: Kind, adts: Mapping[str, Adt]) -> str 
         return None
     if isinstance(pattern, AbsentPattern):
         return None if isinstance(kind, MaybeKind) else f"null, but the subject is {kind}"
-    inner = kind.inner if isinstance(kind, MaybeKind) else kind
+    inner = payload(kind)
     if isinstance(pattern, AdtPattern):
         if isinstance(inner, AdtKind):
             return _adt_fault(pattern, adts.get(inner.name))

@@ -13,7 +13,7 @@ from typing import Literal, Union
 
 from tileops._core.lang.declared import dataclass
 from tileops._core.lang.nodes import Expr
-from tileops._core.spec.model import Declaration, DtypeCombo, OpSpec, TensorInput
+from tileops._core.spec.model import Declaration, DtypeCombo, OpSpec, TensorInput, TensorOutput
 
 Value = bool | str | tuple[object, ...] | None
 """A discriminant's value: a bool; an enum literal; None for an absent Maybe; `"given"` for a
@@ -273,6 +273,11 @@ class OutputForm:
     axes: tuple[Expr | tuple[Expr], ...]
     dtype: Expr
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions of the shape, whether they stand for an axis or for a run of them."""
+        return tuple(axis[0] if isinstance(axis, tuple) else axis for axis in self.axes)
+
 
 @dataclass(frozen=True)
 class EffectBranch:
@@ -281,6 +286,14 @@ class EffectBranch:
     writes: tuple[str, ...]
     has_out: bool
     emits: tuple[str, ...]
+
+    def callers_tensor(self, output: TensorOutput) -> str | None:
+        """The argument that an output is, `out` or an input; None for a new tensor or none."""
+        if output.name not in self.emits:
+            return None
+        if output.buffered and self.has_out:
+            return "out"
+        return output.alias if output.alias in self.writes else None
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ class Scope:
     @cached_property
     def _tensors(self) -> frozenset[str]:
         signature = self.signature
-        held = (name for name, p in signature.params.items() if isinstance(p, TensorInput))
-        out = [OUT] if any(output.buffered for output in signature.outputs.values()) else []
+        held = (tensor.name for tensor in signature.held)
+        out = [OUT] if signature.has_buffer else []
         return frozenset((*held, *signature.inputs, *signature.outputs, *out))
 
     def _tested(self, role: Role) -> frozenset[str]:

@@ -18,7 +18,7 @@ from tileops._core.signature.families import Families
 from tileops._core.signature.guards import NEVER
 from tileops._core.signature.plan import CheckNonNegative
 from tileops._core.signature.scope import Scope
-from tileops._core.signature.unify import Known
+from tileops._core.signature.unify import Known, value_of
 from tileops._core.spec.model import TensorInput, TensorOutput
 
 
@@ -58,10 +58,10 @@ class Signs:
 
     def _lengths(self, point: Point) -> Iterator[Expr]:
         """Axes that equal a length of a tensor."""
-        for tensor in (*self.facts.held, *self.facts.signature.inputs.values()):
+        for tensor in (*self.facts.signature.held, *self.facts.signature.inputs.values()):
             if self.facts.present(tensor.name, point):
                 for part in self.families.parts(tensor.shape, point) or ():
-                    yield part.value if isinstance(part, Splice) else part
+                    yield value_of(part)
 
     def _of(
         self, tensor: TensorInput | TensorOutput, place: int, known: Known, point: Point
@@ -69,7 +69,7 @@ class Signs:
         parts = self.families.parts(tensor.shape, point) or ()
         arguments = self.families.sized_arguments(tensor.shape, point)
         for number, part in enumerate((*parts, *arguments)):
-            expr = part.value if isinstance(part, Splice) else part
+            expr = value_of(part)
             if known(expr) and not self.scope.is_natural(expr, point):
                 make = partial(
                     self._action, tensor, (place, number), expr, isinstance(part, Splice)

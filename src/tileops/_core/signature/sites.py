@@ -79,9 +79,8 @@ def sites(spec: OpSpec) -> tuple[Site, ...]:
 
 def _sites(spec: OpSpec) -> Iterator[Site]:
     signature = spec.signature
-    for tensor in (*signature.params.values(), *signature.inputs.values()):
-        if isinstance(tensor, TensorInput):
-            yield from _input_sites(tensor)
+    for tensor in (*signature.held, *signature.inputs.values()):
+        yield from _input_sites(tensor)
     for output in signature.outputs.values():
         yield Site(Role.DTYPE, output.dtype, output)
         yield Site(Role.SHAPE, output.shape, output)

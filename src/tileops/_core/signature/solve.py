@@ -26,7 +26,15 @@ from tileops._core.signature.plan import (
     SolveDtype,
     SolveSplice,
 )
-from tileops._core.signature.unify import Affine, Part, affine, from_left, from_right, locate
+from tileops._core.signature.unify import (
+    Affine,
+    Part,
+    affine,
+    from_left,
+    from_right,
+    locate,
+    value_of,
+)
 from tileops._core.spec.model import TensorInput
 
 
@@ -245,7 +253,7 @@ class Solver:
             self._checked_rank(operand, operand.splices)
         for place in tuple(operand.pending):
             part = operand.parts[place]
-            if self.known(part.value if isinstance(part, Splice) else part):
+            if self.known(value_of(part)):
                 operand.pending.remove(place)
                 self.emit(self._equal(operand, place, part))
 
@@ -254,7 +262,7 @@ class Solver:
         if position is None:
             raise AssertionError("every run of a checked shape is known")
         tensor = operand.tensor
-        value = part.value if isinstance(part, Splice) else part
+        value = value_of(part)
         return self.catalogue.tensor_action(
             tensor,
             ("equal", place, isinstance(part, Splice), id(value), _key(position)),

@@ -86,7 +86,7 @@ class Steps:
         self.branches = branches
         self.signs = Signs(catalogue, families, scope)
         signature = self.facts.signature
-        self.held = self.facts.held
+        self.held = self.facts.signature.held
         self.restricted = {restriction.place for restriction in branches.restrictions}
         tensors = (*signature.params, *signature.inputs, *signature.outputs)
         self.places = {name: place for place, name in enumerate(tensors)}

@@ -25,7 +25,6 @@ from tileops._core.lang.nodes import (
     Name,
     Node,
     Slice,
-    Splice,
     Subscript,
 )
 from tileops._core.lang.primitives.table import BUILTINS
@@ -35,6 +34,7 @@ from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint
 from tileops._core.signature.sites import Role, Site
+from tileops._core.signature.unify import value_of
 
 _ORDERINGS = frozenset({"<", "<=", ">", ">="})
 _JUDGED = frozenset({Role.SHAPE, Role.LET, Role.RULE})
@@ -44,7 +44,8 @@ def symint_complaints(analysis: Analysis) -> Iterator[Complaint]:
     """Check 34, for a spec whose class gets a compile boundary."""
     if not analysis.spec.has_boundary:
         return
-    held = {name for d in analysis.facts.held for name in analysis.facts.presence_reads(d.name)}
+    facts = analysis.facts
+    held = {name for tensor in facts.signature.held for name in facts.presence_reads(tensor.name)}
     for site in analysis.sites:
         if site.role in _JUDGED:
             complaints = partial(_on_branch, analysis, site)
@@ -65,7 +66,7 @@ def _expressions(analysis: Analysis, site: Site, point: Point) -> Iterator[Expr]
     """What a site evaluates at a point, folded."""
     if site.shape is not None:
         for part in analysis.families.parts(site.shape, point) or ():
-            yield part.value if isinstance(part, Splice) else part
+            yield value_of(part)
     elif site.expr is not None:
         yield analysis.facts.fold(site.expr, point)
 

@@ -17,6 +17,12 @@ from tileops._core.signature.plan import Position
 Part = Expr | Splice
 """One element of a shape: a single axis, or a run of axes."""
 
+
+def value_of(part: Part) -> Expr:
+    """The expression of a single axis, or of the sequence that a run of axes is."""
+    return part.value if isinstance(part, Splice) else part
+
+
 Known = Callable[[Expr], bool]
 """Whether every name that an expression reads has a value."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileops._core.lang.declared import dataclass
-from tileops._core.lang.nodes import Constant, Expr, Name, Shape, Splice
+from tileops._core.lang.nodes import Constant, Expr, Name, Shape
 from tileops._core.lang.walk import walk
 from tileops._core.signature.actions import Catalogue
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.families import Families
 from tileops._core.signature.plan import Value
+from tileops._core.signature.unify import value_of
 from tileops._core.spec.model import Declaration
 
 
@@ -124,6 +125,6 @@ class Usages:
         parts = self.families.parts(declaration, point)
         if parts is None or declaration.node is None:
             return
-        values = [part.value if isinstance(part, Splice) else part for part in parts]
+        values = [value_of(part) for part in parts]
         names = frozenset[str]().union(*map(self.catalogue.names, values))
         yield Root(declaration.path, declaration.node, names)

@@ -7,18 +7,20 @@ order, branches and effects belong to `signature`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from tileops._core.lang.declared import dataclass
-from tileops._core.lang.kinds import Kind
+from tileops._core.lang.kinds import DTypeKind, Kind
 from tileops._core.lang.nodes import Expr, Shape
 from tileops._core.lang.param_types import ParamType
 from tileops._core.lang.values import printable
 
 N = TypeVar("N")
 
+_WORD = re.compile(r"\w+")
 
 MOST_CHARACTERS = 1000
 """Characters of a finding's message."""
@@ -82,6 +84,14 @@ class Index:
     kind: Kind | None
     declaration: Declaration[Kind]
     is_sequence: bool = False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes that it admits, as they are written, which its kind does not tell."""
+        if not isinstance(self.kind, DTypeKind):
+            return ()
+        _, *names = _WORD.findall(self.declaration.text)
+        return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -193,6 +203,16 @@ class Signature:
     lets: Mapping[str, Declaration[Expr]]
     shape_rules: tuple[Declaration[Expr], ...]
     dtype_combos: tuple[DtypeCombo, ...]
+
+    @property
+    def held(self) -> tuple[TensorInput, ...]:
+        """The construction-time tensors."""
+        return tuple(param for param in self.params.values() if isinstance(param, TensorInput))
+
+    @property
+    def has_buffer(self) -> bool:
+        """Whether a call may pass `out`."""
+        return any(output.buffered for output in self.outputs.values())
 
 
 @dataclass(frozen=True)

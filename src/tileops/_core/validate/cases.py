@@ -13,7 +13,7 @@ from tileops._core.lang.nodes import Expr
 from tileops._core.lang.values import AdtView, shown
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import payload_kind
-from tileops._core.spec.model import Finding, OpSpec, Param, Row, TensorInput
+from tileops._core.spec.model import Finding, OpSpec, Param, Row
 from tileops._core.spec.objects import resolve
 from tileops._core.validate.gate import Gate
 from tileops._core.validate.objects import unusable_class, unusable_function
@@ -186,8 +186,8 @@ class _Cases:
     def _coverage(self) -> Iterator[Finding]:
         """Each tensor that may be absent is passed by some row and omitted by some."""
         signature = self.spec.signature
-        for tensor in (*signature.params.values(), *signature.inputs.values()):
-            if not isinstance(tensor, TensorInput) or tensor.optional is False:
+        for tensor in (*signature.held, *signature.inputs.values()):
+            if tensor.optional is False:
                 continue
             seen = {
                 self.reader.finder.present(tensor.name, setting.branch.point)

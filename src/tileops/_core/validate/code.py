@@ -184,8 +184,7 @@ def _same_default(ours: Param | TensorInput, value: object) -> bool:
 def _check_forward(spec: OpSpec, cls: Any) -> Iterator[Finding]:
     taken = _parameters(cls.forward)
     wanted = dict(spec.signature.inputs)
-    buffered = any(output.buffered for output in spec.signature.outputs.values())
-    names = [*wanted, *(["out"] if buffered else [])]
+    names = [*wanted, *(["out"] if spec.signature.has_buffer else [])]
     yield from _refuse_variadic(spec, 48, "signature.inputs", "forward", taken)
     theirs = list(taken)[: len(names)]
     if theirs != names:

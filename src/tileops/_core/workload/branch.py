@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileops._core.lang.kinds import AdtKind, BoolKind, DTypeKind, EnumKind
-from tileops._core.lang.nodes import Call, Constant, Expr, Splice
+from tileops._core.lang.nodes import Call, Constant, Expr
 from tileops._core.lang.reads import reads
 from tileops._core.lang.values import read_field
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import GIVEN, Point, payload_kind
 from tileops._core.signature.plan import Value
 from tileops._core.signature.solve import Operand, Solver
+from tileops._core.signature.unify import value_of
 from tileops._core.signature.usage import Usage, Usages
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
 
@@ -112,9 +113,8 @@ class BranchFinder:
 
     def tensors(self, point: Point) -> Iterator[TensorInput]:
         """The construction-time tensors and the inputs that are present, in order."""
-        for tensor in (*self.signature.params.values(), *self.signature.inputs.values()):
-            if isinstance(tensor, TensorInput) and self.present(tensor.name, point):
-                yield tensor
+        tensors = (*self.signature.held, *self.signature.inputs.values())
+        return (tensor for tensor in tensors if self.present(tensor.name, point))
 
     def outputs(self, point: Point) -> Iterator[TensorOutput]:
         """The outputs that are present, in order."""
@@ -163,7 +163,7 @@ class BranchFinder:
                     yield folded
         for tensor in tensors:
             for part in self.analysis.families.parts(tensor.shape, point) or ():
-                yield part.value if isinstance(part, Splice) else part
+                yield value_of(part)
         for metadata, generator in self.metadata(point):
             yield generator
             yield from (call for _, call in self.requirements(metadata, point))
@@ -193,7 +193,7 @@ class BranchFinder:
             name
             for operand, _ in waiting
             for part in operand.parts or ()
-            for name in self._names(part.value if isinstance(part, Splice) else part)
+            for name in self._names(value_of(part))
         }
         solver = Solver(self.analysis.catalogue, used - in_shapes, lets)
         ready: list[Operand] = []

@@ -32,6 +32,7 @@ from tileops._core.lang.kinds import (
     UnionKind,
     alternatives,
     join,
+    payload,
 )
 from tileops._core.lang.primitives import (
     attn,
@@ -132,7 +133,7 @@ def _coalesced(arguments: Sequence[Kind]) -> Kind:
     first, second = arguments
     if isinstance(first, NoneKind):
         return second
-    return join(first.inner if isinstance(first, MaybeKind) else first, second) or DTYPE
+    return join(payload(first), second) or DTYPE
 
 
 def _names(kind: DTypeKind | EnumKind) -> frozenset[str]:

@@ -39,16 +39,20 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
           "test_plugin_owners.py::test_an_import_that_failed_before_loading_leaves_nothing"),
         M("return min(found, key=lambda each: (each not in begun, each in _failures))",
           "return found[0]", "test_plugin_owners.py::test_modules_of_one_package_are_told_apart"),
+        M('if not (importing("") or helping("", called=True)):', "if False:",
+          "test_plugin_owners.py::test_a_fork_waits_for_the_end_of_loading"),
+        M("if point in _lost:", "if False:",
+          "test_plugin_owners.py::test_a_fork_leaves_a_package_behind_that_never_ends"),
     ),
     "targets/loading.py": (
-        M("if is_importing(_current) and owners.importing(GROUP):", "if False:",
+        M("if is_importing(point) and owners.importing(GROUP):", "if False:",
           "test_plugin_owners.py::"
           "test_a_package_that_asks_while_the_user_imports_it_is_loaded_afterwards"),
         M("owners.has_failed(point, failure)", "pass",
           "test_loading.py::test_failed_package_leaves_nothing_and_is_reported"),
         M("owners.withdraw(point)", "pass",
           "test_loading.py::test_interrupted_package_is_tried_again"),
-        M("_tried.add((point.name, point.value))", "pass",
+        M("_loadings[point] = Loading.of(point, time.perf_counter() - started, failure)", "pass",
           "test_loading.py::test_interrupted_package_is_tried_again"),
     ),
     "dispatch/select.py": (
@@ -124,6 +128,8 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
         M("lock._at_fork_reinit()", "pass",
           "test_copies.py::test_forked_child_finds_its_locks_free"),
         M("_made.add(lock)", "pass", "test_copies.py::test_forked_child_finds_its_locks_free"),
+        M("if not lock._is_owned():", "if True:",
+          "test_copies.py::test_forked_child_of_a_thread_that_holds_a_lock_lets_it_go"),
     ),
     "boundary/instances.py": (
         M("table[key] = weakref.ref(instance, lambda _: forget(key, None))",

@@ -25,8 +25,7 @@ def empty_registry(monkeypatch):
         monkeypatch.setattr(owners, table, {})
     monkeypatch.setattr(loading, "_loaded", True)
     monkeypatch.setattr(loading, "_current", None)
-    monkeypatch.setattr(loading, "_tried", set())
-    monkeypatch.setattr(loading, "_loadings", [])
+    monkeypatch.setattr(loading, "_loadings", {})
     yield registry
     saved.version = registry.current.version + 1
     registry.current = saved

@@ -379,6 +379,16 @@ def test_forked_child_finds_its_locks_free():
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+def test_forked_child_of_a_thread_that_holds_a_lock_lets_it_go():
+    lock = locks.make_lock()
+    with lock:
+        child = os.fork()
+        if child == 0:
+            lock.release()  # Raises where the lock is no longer held.
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_op_that_is_neither_true_nor_equal_to_anything():
     class Odd(add_op()):
         __hash__ = None

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tileops import backend
+from tileops._core import owners
 from tileops._core.targets import loading, registry
 from tileops.errors import BackendError
 
@@ -182,7 +183,7 @@ with ThreadPoolExecutor(1) as pool:
 def test_a_package_that_waits_for_a_thread_nobody_knows_is_named(
     packages: Packages, world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "PATIENCE", 0.1)
+    monkeypatch.setattr(owners, "PATIENCE", 0.1)
     source = """
 from concurrent.futures import ThreadPoolExecutor
 with ThreadPoolExecutor(1) as pool:
@@ -315,8 +316,8 @@ def test_a_fork_waits_for_the_end_of_loading(packages: Packages, world: SimpleNa
         os._exit(0 if backend.registered_targets() == ("slow",) else 1)
     loader.join(10)
     assert os.waitpid(child, 0) == (child, 0)
-    assert loading._lock.acquire(blocking=False)
-    loading._lock.release()
+    assert owners._changing.acquire(blocking=False)
+    owners._changing.release()
 
 
 def test_a_package_may_wait_for_a_thread_that_forks(
@@ -394,3 +395,48 @@ def work():
         "RMSNormFwdOp cannot be constructed while entry point pkg_hasty (pkg_hasty) is imported, "
         "which registers and does nothing more: not all implementations are known yet"
     )
+
+
+def test_a_fork_leaves_a_package_behind_that_never_ends(
+    packages: Packages, world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "PATIENCE", 0.1)
+    packages(pkg_hangs=f"{HEAD}world.done.set()\nworld.go.wait(20)")
+    loader = threading.Thread(target=backend.registered_targets)
+    loader.start()
+    assert world.done.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        with pytest.warns(RuntimeWarning, match="pkg_hangs"):
+            backend.registered_targets()
+        expected = (
+            "pkg_hangs = pkg_hangs: ImportError: the process was forked while another thread was "
+            "importing it"
+        )
+        os._exit(0 if backend.load_failures() == (expected,) else 1)
+    assert os.waitpid(child, 0) == (child, 0)
+    world.go.set()
+    loader.join(10)
+    assert backend.load_failures() == ()
+
+
+def test_a_finaliser_may_construct_ops_while_packages_are_loaded(
+    packages: Packages, world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages(
+        pkg_a=HEAD + "backend.register_detector(target='a', detect=print)",
+        pkg_b=HEAD + "backend.register_detector(target='b', detect=print)",
+    )
+    begun = owners.under_way
+
+    def after_a_finaliser(point: Any) -> Any:
+        monkeypatch.setattr(owners, "under_way", begun)
+        loading.ensure_complete("AddFwdOp")  # As if one ran between two steps.
+        world.seen.append(backend.registered_targets())
+        return begun(point)
+
+    monkeypatch.setattr(owners, "under_way", after_a_finaliser)
+    assert backend.registered_targets() == ("a", "b")
+    assert world.seen == [("a", "b")]
+    assert [each.name for each in loading.loadings()] == ["pkg_a", "pkg_b"]

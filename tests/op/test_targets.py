@@ -194,7 +194,7 @@ def test_unknown_target(monkeypatch):
         f"{op._name}: target 'nowhere' is not registered; known targets: 'east'"
     )
     failed = Loading("broken", "broken", 0.1, "ImportError: no")
-    monkeypatch.setattr(loading, "_loadings", [failed])
+    monkeypatch.setattr(loading, "_loadings", {"absent": failed})
     with pytest.raises(UnknownTargetError, match=r"; see tileops.backend.load_failures\(\)"):
         add_op()(target="nowhere")(*pair())
 

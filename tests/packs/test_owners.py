@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import os
+import signal
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -167,6 +169,23 @@ thread.join(10)
     install(written("acme_finds", body), acme="acme_finds:SPEC")
     assert "TwiceFwdOp" in manifest.specs()
     assert world.seen == [True]
+
+
+def test_a_fork_waits_for_a_pack_that_another_thread_imports(
+    install: Any, world: SimpleNamespace
+) -> None:
+    init = "world.done.set()\nworld.go.wait(10)"
+    install(written("acme_forked", init), acme="acme_forked:SPEC")
+    loader = threading.Thread(target=manifest.specs)
+    loader.start()
+    assert world.done.wait(10)
+    threading.Timer(0.1, world.go.set).start()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(0 if "TwiceFwdOp" in manifest.specs() else 1)
+    loader.join(10)
+    assert os.waitpid(child, 0) == (child, 0)
 
 
 @pytest.mark.parametrize("first", ["manifest", "package"])

@@ -1,7 +1,7 @@
 """Locks that a forked child finds free: the threads that held them are not there to let go.
 
-What a lock guards may be half done in the child, if a thread was at it when the process forked:
-a lock that is free promises no more than that nobody waits for ever.
+The thread that forks is there, and keeps what it holds. What another held a lock for may be half
+done in the child: a lock that is free promises no more than that nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def make_lock() -> threading.RLock:
 
 def _free_all() -> None:
     for lock in list(_made):
-        lock._at_fork_reinit()
+        if not lock._is_owned():
+            lock._at_fork_reinit()
 
 
 os.register_at_fork(after_in_child=_free_all)

@@ -4,12 +4,14 @@ Whoever loads plug-ins says which there are, which one a thread is loading, and 
 is registered carries its origin, from which the plug-in follows, also one that is known only later:
 that of the module whose body runs, else the one that the thread is loading, else that of the code
 on the thread's stack or of what is registered. A failure withdraws all that the plug-in did, and
-what it does from then on is refused.
+what it does from then on is refused. A process forks while no other thread loads a plug-in: in the
+child nobody would go on, and whoever imports what is half imported there waits for ever.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +25,16 @@ from tileops._core.plugins import is_imported, is_importing, labelled, names_mod
 _SHARED = frozenset({"__main__", "tileops", *sys.stdlib_module_names})
 """Packages whose code everybody runs: it is no plug-in's, whatever an entry point names."""
 
+PATIENCE = 300.0
+"""Seconds after which nobody waits any longer for a thread that loads one plug-in."""
+
 _points: dict[str, tuple[EntryPoint, ...]] = {}
 _failures: dict[EntryPoint, str] = {}
 _under_way: dict[int, list[EntryPoint]] = {}
+_changing = threading.Condition()
+"""Held while a thread begins or ends to load a plug-in, and while the process forks."""
+_lost: set[EntryPoint] = set()
+"""What threads were loading that a fork has left behind."""
 _withdrawals: list[Callable[[EntryPoint], None]] = []
 
 
@@ -117,17 +126,53 @@ def on_withdrawal(withdraw: Callable[[EntryPoint], None]) -> None:
 
 @contextmanager
 def under_way(point: EntryPoint) -> Iterator[None]:
-    """This thread loads a plug-in; what an import that failed earlier left is withdrawn first."""
+    """This thread loads a plug-in; what an import that failed earlier left is withdrawn first.
+
+    Raises:
+        ImportError: a thread of the process from which this one was forked was loading it.
+    """
+    if point in _lost:
+        raise ImportError("the process was forked while another thread was importing it")
     if not is_imported(point) and not is_importing(point):
         withdraw(point)
-    mine = _under_way.setdefault(threading.get_ident(), [])
-    mine.append(point)
+    with _changing:
+        mine = _under_way.setdefault(threading.get_ident(), [])
+        mine.append(point)
     try:
         yield
     finally:
-        mine.pop()
-        if not mine:
-            del _under_way[threading.get_ident()]
+        with _changing:
+            mine.pop()
+            if not mine:
+                del _under_way[threading.get_ident()]
+            _changing.notify_all()
+
+
+def _await_others() -> None:
+    """Wait, for a fork, until no other thread loads a plug-in, and let none begin.
+
+    A thread that takes part in an import does not wait for its end.
+    """
+    _changing.acquire()
+    if not (importing("") or helping("", called=True)):
+        _changing.wait_for(lambda: not _others(), PATIENCE)
+
+
+def _leave_others_behind() -> None:
+    """Give up, in a forked child, what other threads were loading."""
+    for thread in _others():
+        _lost.update(_under_way.pop(thread))
+    _changing.release()
+
+
+def _others() -> set[int]:
+    """The other threads that load plug-ins."""
+    return _under_way.keys() - {threading.get_ident()}
+
+
+os.register_at_fork(
+    before=_await_others, after_in_parent=_changing.release, after_in_child=_leave_others_behind
+)
 
 
 def withdraw(point: EntryPoint) -> None:

@@ -7,8 +7,8 @@ form that expressions see by the first member, in written order, that accepts it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.lang.cursor import Cursor
 from tileops._core.lang.declared import dataclass
 from tileops._core.lang.dtypes import is_registered

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.lang.dtypes import BITS
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.plan import EffectBranch, Plan, Value

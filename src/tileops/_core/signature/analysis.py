@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from tileops._core.lang.cached import cached_property
 from tileops._core.signature.actions import Catalogue
 from tileops._core.signature.branches import Branches
 from tileops._core.signature.discriminants import Point

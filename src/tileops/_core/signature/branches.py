@@ -9,10 +9,10 @@ branches; a domain restriction is a refinement that the branch alone decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice, product
 from typing import cast
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.lang.declared import dataclass
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind

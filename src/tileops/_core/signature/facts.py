@@ -9,9 +9,9 @@ depends on the discriminants an expression reads and on no others, and is kept b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, cast
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind

@@ -8,9 +8,9 @@ section could not be read, so has every name that the section might have declare
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Literal
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.lang.faults import KindFault
 from tileops._core.lang.infer import infer
 from tileops._core.lang.kinds import (

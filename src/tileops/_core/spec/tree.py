@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.spec.content import Content, family_files, tree_content
 
 if TYPE_CHECKING:

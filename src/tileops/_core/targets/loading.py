@@ -10,15 +10,13 @@ part in the import and for which it may wait in turn: they see what is there so 
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 import time
 import warnings
-from contextlib import suppress
 from importlib.metadata import EntryPoint
 
 from tileops._core import owners
+from tileops._core.locks import make_lock
 from tileops._core.plugins import (
     FAILURES,
     Loading,
@@ -33,12 +31,9 @@ from tileops._core.spec.registry import manifest
 from tileops._core.targets.registry import GROUP
 from tileops.errors import BackendError
 
-PATIENCE = 300.0
-"""Seconds after which a thread no longer waits for another to import one package."""
-
-_lock = threading.RLock()
-_tried: set[tuple[str, str]] = set()
-_loadings: list[Loading] = []
+_lock = make_lock()
+_loadings: dict[EntryPoint, Loading] = {}
+"""How loading went, of each package that was tried."""
 _loaded = False
 _current: EntryPoint | None = None
 
@@ -85,26 +80,16 @@ def _take_turn() -> bool:
     while not _lock.acquire(blocking=False):
         if owners.importing(GROUP) or owners.helping(GROUP):
             return False
-        if _lock.acquire(timeout=PATIENCE):
+        if _lock.acquire(timeout=owners.PATIENCE):
             break
         if waited_for is not None and waited_for is _current:
             raise BackendError(
                 f"another thread has been importing {labelled(waited_for)} for more than "
-                f"{PATIENCE:.0f} seconds; a backend package registers at import and waits for "
-                "no other thread"
+                f"{owners.PATIENCE:.0f} seconds; a backend package registers at import and waits "
+                "for no other thread"
             )
         waited_for = _current
     return True
-
-
-def _let_go() -> None:
-    """Give up the turn that was taken for a fork, if it was."""
-    with suppress(RuntimeError):
-        _lock.release()
-
-
-# Nobody loads while the process forks: in the child nobody would go on.
-os.register_at_fork(before=_take_turn, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def _load_all() -> bool:
@@ -113,19 +98,20 @@ def _load_all() -> bool:
     A package that this thread itself is importing is left for the next time.
     """
     global _loaded, _current
-    if _loaded or _current is not None:
+    if _loaded or owners.is_loading(GROUP):
         return False
     points = in_order(entry_points(GROUP))
     owners.announce(GROUP, points)
     left = False
     try:
-        for _current in points:
-            if (_current.name, _current.value) in _tried:
+        for point in points:
+            if point in _loadings:
                 continue
-            if is_importing(_current) and owners.importing(GROUP):
+            _current = point
+            if is_importing(point) and owners.importing(GROUP):
                 left = True
             else:
-                _load(_current)
+                _load(point)
     finally:
         _current = None
     _loaded = not left
@@ -144,13 +130,13 @@ def _warn_of_failures() -> None:
 
 def failures() -> tuple[str, ...]:
     """A line per package that could not be loaded: name, value, exception."""
-    return tuple(str(each) for each in _loadings if each.failure)
+    return tuple(str(each) for each in tuple(_loadings.values()) if each.failure)
 
 
 def loadings() -> tuple[Loading, ...]:
     """How loading each backend package went."""
     ensure_loaded()
-    return tuple(_loadings)
+    return tuple(_loadings.values())
 
 
 def hint() -> str:
@@ -172,9 +158,7 @@ def _load(point: EntryPoint) -> None:
         owners.withdraw(point)
         _forget(point, modules)
         raise
-    _tried.add((point.name, point.value))
-    seconds = time.perf_counter() - started
-    _loadings.append(Loading.of(point, seconds, failure))
+    _loadings[point] = Loading.of(point, time.perf_counter() - started, failure)
 
 
 def _forget(point: EntryPoint, before: set[str]) -> None:

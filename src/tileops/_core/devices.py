@@ -94,9 +94,9 @@ def usable_device(name: str) -> torch.device:
 def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
     """Tensors on a device that are kept beyond the call, made without history.
 
-    They lie outside the pool that a CUDA graph may allocate from just now: this thread or stream
-    allocates there, and a graph must not find memory in its pool that it does not know. So another
-    thread makes them, on another stream. While a graph is captured they are the graph's.
+    A CUDA graph may be allocating on this thread or stream just now, from a pool in which it must
+    not find memory that it does not know. So another thread makes them, on another stream. While a
+    graph is captured they belong to it.
 
     Args:
         device: where they are.

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from tileops._core.lang.values import printable
 
 FAILURES = (Exception, SystemExit)
-"""What a plug-in that fails may raise. To leave the process is not its business; an interrupt,
-which comes from outside, goes through."""
+"""What counts as a failure of a plug-in, which may not end the process either. An interrupt comes
+from outside, and goes through."""
 
 _LONGEST = 500
 """How many characters of a failure are worth a line."""
@@ -66,7 +66,7 @@ def unreadable() -> list[str]:
 
 
 def _distributions() -> Iterator[tuple[str, Iterable[EntryPoint], str | None]]:
-    """The distributions, of several with one name the first: name, entry points, or what fails."""
+    """Name and entry points of each distribution, or what fails; the first of those of one name."""
     seen = set()
     for each in metadata.distributions():
         name = _name(each)
@@ -155,7 +155,7 @@ def labelled(point: EntryPoint) -> str:
 
 
 def is_imported(point: EntryPoint) -> bool:
-    """Whether the module of an entry point is there with the packages around it, if half."""
+    """Whether the module of an entry point and the packages around it are there, at least half."""
     return names_module(point) and None not in _modules(point)
 
 

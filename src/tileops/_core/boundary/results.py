@@ -1,4 +1,4 @@
-"""Results that need no implementation: fresh tensors from a record, and the caller's own."""
+"""Results that need no implementation: new tensors made from a record, and the caller's own."""
 
 from __future__ import annotations
 

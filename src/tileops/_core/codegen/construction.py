@@ -14,7 +14,7 @@ from tileops._core.spec.model import TensorInput
 
 
 def write_construction(context: Context) -> None:
-    """Print `check_construction`: parameters, tensors, then what these decide."""
+    """Print `check_construction`: parameters, then tensors, then what these decide."""
     steps = list(enumerate(context.plan.construction))
     arguments = [f"faults: {context.helper('Faults')}", "op: Any"]
     doc = "Check what construction decides; return what it solves."

@@ -2,7 +2,7 @@
 
 A kernel compiles nothing when it is imported or constructed; its program is made in the launch
 that first needs it, once per configuration, under the kernel's own lock. TileLang is imported
-inside `make_program` only. Timing candidates is the matter of `tuning`.
+inside `make_program` only. Candidates are timed by `tuning`.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class Kernel(ABC):
         self._last_launch: tuple[Any, ...] | None = None
 
     def _demand_constructed(self) -> None:
-        """Object to a subclass whose constructor leaves out this one's.
+        """Refuse an instance of a subclass whose constructor does not call this one.
 
         Raises:
-            TypeError: the subclass does.
+            TypeError: `super().__init__()` was not called.
         """
         if "_last_launch" not in vars(self):
             raise TypeError(f"{type(self).__name__}.__init__ does not call super().__init__()")

@@ -1,6 +1,6 @@
 """Memory that a program needs beside its results, kept from one call to the next.
 
-A warm call so allocates its results alone.
+So a warm call allocates nothing but its results.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ def _is_class_of(value: object, base: type) -> bool:
 
 
 def _inherits(cls: type, base: type) -> bool:
-    """Whether a class has another among its bases; to be registered as one gives no methods."""
+    """Whether a class has another among its bases; one that is only registered has no methods."""
     return base in cls.__mro__
 
 

@@ -17,7 +17,7 @@ _MOST_ITEMS = 1 << 16
 
 
 def literal_fault(expr: Expr) -> KindFault | None:
-    """Why literals that stand together have no value, if some have none and are not discarded."""
+    """Why a part made of literals alone has no value, for the first that has none and is kept."""
     nodes = cast("list[Expr]", list(walk(fold(expr, {}, {}))))
     for node in reversed(nodes):
         if isinstance(node, Constant | Each) or not _is_literal(node) or _is_long(node):

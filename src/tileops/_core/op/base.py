@@ -1,7 +1,7 @@
-"""`Op`: the base class of all ops, put together from its sides.
+"""`Op`: the base class of all ops, assembled from one class per concern.
 
-A side is a class per concern, each on top of the one it needs: construction, serving by a target,
-calls, entries, composition, records, tuning, copies, explanation.
+Each of these classes builds on the one before it: state, construction, serving by a target, calls,
+entries, composition, records, tuning, gradients, copies, explanation.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class OpMeta(ABCMeta):
 
 
 def _abstractness(cls: OpMeta) -> str:
-    """What an abstract class lacks; where that is only what a spec brings, the spec itself."""
+    """Which members a class leaves abstract; if only a spec's, that its spec is missing."""
     name, lacking = cls.__name__, sorted(cls.__abstractmethods__)
     message = f"{name} cannot be instantiated: it leaves {', '.join(lacking)} abstract"
     if lacking != ["_infer_output_shapes"]:

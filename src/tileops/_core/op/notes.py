@@ -8,8 +8,8 @@ from contextlib import suppress
 def add_note(error: BaseException, text: str) -> None:
     """Attach a note to an exception, on Python 3.10 as on later versions.
 
-    One that takes no attributes goes without: what was raised matters more than where. A note that
-    is there already, as of a recursion, is not repeated.
+    An exception that takes no attributes gets no note: what was raised matters more than where. A
+    note that is there already, as after a recursion, is not repeated.
     """
     with suppress(Exception):
         known = getattr(error, "__notes__", ())

@@ -1,8 +1,8 @@
-"""Calls that nobody makes: those of finalisers and handlers, which the interpreter runs in passing.
+"""Calls that no body makes: those of finalisers and handlers, run by the interpreter in passing.
 
-It runs them wherever a thread happens to be, so also within the call of an op that has nothing to
-do with them. Python does not say so of a frame; what such code is, or is given, tells it apart
-from what a body calls.
+They run wherever a thread happens to be, perhaps inside the call of an op that has nothing to do
+with them. Python does not mark such a frame: its code, or the arguments it was given, tell it
+apart from what a body calls.
 """
 
 from __future__ import annotations

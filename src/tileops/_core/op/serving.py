@@ -117,9 +117,9 @@ class Serving(Construction):
         return adopt_callers_tensors(result, effect, self._spec, tensors)
 
     def _readied(self, inputs: tuple[Any, ...], written: Container[str]) -> list[Any]:
-        """The inputs as a target's kernel may rely on them; those that are written as they are.
+        """The inputs in the form that a target's kernel may rely on; written ones as they are.
 
-        What came through an operator is neither conjugated nor negated lazily.
+        What came through an operator is never lazily conjugated or negated.
         """
         ready = [
             tensor if tensor is None or name in written else tensor.contiguous()

@@ -177,9 +177,9 @@ class OpState(ABC):
             self._settled = self._settled[0], self._target_kernels
 
     def _turn(self, key: Hashable) -> threading.RLock:
-        """What a thread holds while it builds the thing of this key.
+        """The lock that a thread holds while it builds what this key stands for.
 
-        Nobody who wants another thing waits for it, so that building may wait for other calls.
+        Threads that want something else do not wait for it, so that building may wait for them.
         """
         with self._build_lock:
             return self._turns.setdefault(key, make_lock())

@@ -1,7 +1,7 @@
-"""What torch can hold: so many axes, and so many bytes, and no tensor beyond.
+"""The limits that torch sets: the most axes, and the most bytes, that a tensor can have.
 
-A signature sets no bounds, but torch does, in errors that name none of its declarations. Symbolic
-sizes are not judged: a trace is followed by a call.
+A signature sets no limits, and torch's own errors name no declaration. Symbolic sizes are not
+judged: a trace is followed by a call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tileops._core.runtime.failures import Faults
 
 
 def demand_holdable(faults: Faults, shapes: Mapping[str, Any]) -> None:
-    """Refuse shapes that were given and are none of a tensor that torch works on.
+    """Refuse given shapes that no tensor of torch can have.
 
     Raises:
         SignatureError: too many axes, or an axis too long.

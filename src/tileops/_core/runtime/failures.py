@@ -104,7 +104,7 @@ class Faults:
         """What a constructor stored under a parameter's name.
 
         Raises:
-            SignatureTypeError: nothing.
+            SignatureTypeError: nothing is stored there.
         """
         value = getattr(op, name, _MISSING)
         if value is _MISSING:

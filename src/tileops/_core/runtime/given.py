@@ -24,7 +24,7 @@ def shaped_inputs(
         dtypes: dtypes or their names by input name, as far as they are known; or None.
 
     Raises:
-        SignatureError: a name, a shape or a dtype is none.
+        SignatureError: a name is no input's, or a shape or a dtype is malformed.
     """
     given = {} if dtypes is None else dtypes
     if not isinstance(given, Mapping):

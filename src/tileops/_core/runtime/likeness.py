@@ -1,9 +1,9 @@
-"""Telling tensors by one test: whether they look just as others did.
+"""One test that tells whether tensors look just as others did.
 
-The test stands for a comparison of type, layout, dtype, device, sizes, strides and need of a
-gradient, and of the modes under which torch runs. It may deny what such a comparison would grant,
-and never grants what that would deny. It keeps no tensor. A tensor without strides, which only a
-nested one is, must not be given to it.
+It takes the place of comparing type, layout, dtype, device, sizes, strides and `requires_grad`, and
+the modes under which torch runs. It may reject what such a comparison would accept, and never
+accepts what that would reject. It keeps no tensor. A tensor without strides, that is, a nested one,
+must not be given to it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _PLAIN = {torch.Tensor, torch.nn.Parameter, _Absent}
 def likeness(*tensors: Any) -> Test:
     """The test of whether tensors, as many and in this order, look like these.
 
-    None pass where torch offers no such test, or some tensor is of a type of its own: asking that
-    for its strides may run code of its own.
+    No tensors pass it where torch offers no such test, or where one of these is of a subclass: code
+    of its own might run when it is asked for its strides.
     """
     if TensorGuards is None or not _PLAIN.issuperset(map(type, tensors)):
         return never

@@ -262,10 +262,10 @@ def signature_plan_for(name: str) -> _SignaturePlan | None:
 
 
 def _planned(spec: OpSpec) -> _SignaturePlan:
-    """The plan of a spec; one of this package is judged when it is used, which few imports lead to.
+    """The plan of a spec; a spec of this package is judged only when its plan is first used.
 
-    What the validator would refuse is not released; while it is being written, it may be such that
-    no plan can be made, which the checks then say.
+    Most imports use few plans, and what is released has passed the validator. A spec that is still
+    being written may yield no plan at all: then the checks say why.
     """
     if spec.in_tree and not spec.faults:
         with suppress(Exception):

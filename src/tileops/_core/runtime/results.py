@@ -96,7 +96,7 @@ def check_new(
 
 
 def _strangeness(value: torch.Tensor, passed: Sequence[torch.Tensor], bounded: bool) -> str | None:
-    """What a new tensor has that neither the op nor the tensors it was made from gave it."""
+    """What a new tensor is beyond a plain one, unless the passed tensors explain it."""
     kind = type(value)
     if kind is not Tensor and not any(isinstance(tensor, kind) for tensor in passed):
         return f"expected a plain tensor, got a {kind.__name__}"
@@ -106,7 +106,7 @@ def _strangeness(value: torch.Tensor, passed: Sequence[torch.Tensor], bounded: b
 
 
 def _lateness(value: torch.Tensor) -> str | None:
-    """What a new tensor leaves to those who use it."""
+    """What a new tensor still demands of its users: to resolve it, or a mode to use it in."""
     if value.is_conj() or value.is_neg():
         lazy = "conjugated" if value.is_conj() else "negated"
         return f"expected its values, got a lazily {lazy} tensor"

@@ -1,8 +1,8 @@
 """Truth and arithmetic where sizes may be symbolic.
 
-Nothing here asks a symbolic truth value for a Python one, so nothing adds a guard that the
-signature does not need; but for the test of a choice that reads what another one gave. A Python
-operand still decides a connective early.
+Nothing here turns a symbolic truth value into a Python one, which would add a guard that the
+signature does not need. The one exception is the test of a choice that reads the result of another
+choice. A Python operand still decides a connective early.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def sym_if(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 
 
 def _settled(truth: Any) -> Any:
-    """A truth that reads a choice is decided by a guard, since torch cannot nest choices so."""
+    """A truth value; one that reads a choice by a guard, since torch cannot nest choices."""
     read = getattr(getattr(truth, "node", None), "expr", None)
     if read is None:
         return truth

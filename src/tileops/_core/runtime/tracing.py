@@ -25,8 +25,8 @@ def is_traced() -> bool:
 def never_traced(function: FunctionType) -> None:
     """Keep a compiler from tracing a function, and what it calls, where an eager call reaches it.
 
-    A frame that a compiler gave up, as it does where an error was raised in it, runs as it is, and
-    the compiler takes up each frame below. As by `torch.compiler.disable`, which would import the
-    compiler.
+    A compiler gives up on a frame in which an error was raised. That frame then runs as it is, but
+    each frame that it calls would be compiled. The same as `torch.compiler.disable`, which would
+    import the compiler.
     """
     eval_frame.set_code_exec_strategy(function.__code__, _SKIPPED)

@@ -1,4 +1,4 @@
-"""Files and mappings to undigested specs: the rules that hold before any spec is read.
+"""Files and mappings as specs yet to be read: the rules that hold before any spec is.
 
 Lenient by construction: whatever is wrong becomes a problem (a finding of check 1) and the rest is
 kept. A strict caller refuses content that has problems.

@@ -1,7 +1,7 @@
 """An immutable set of specs: contents merged, each spec read when it is first asked for.
 
 Merging is lenient: of two specs with one name the first stays. What was dropped is in `problems`.
-The files of a tree count as merged before all else, and are parsed as far as questions need it.
+The files of a tree come before all other sources, and are parsed only as far as a question needs.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ OP_KEY = re.compile(r"[A-Z][A-Za-z0-9]*(Fwd|Bwd)Op")
 FAMILY = re.compile(r"[a-z][a-z0-9_]*")
 LABEL = re.compile(r"[A-Za-z0-9._-]{1,24}")
 RESERVED = frozenset({"out", "self", "target", "dtypes", "instance_key", "inf", "Ellipsis"})
-"""The last is no argument's name in the schema of an operator."""
+"""The schema of an operator admits no argument called `Ellipsis`."""
 RESERVED_FAMILIES = frozenset(
     {"ops", "kernels", "manifest", "backend", "errors", "bench", "cli", "demo", "testing"}
 )

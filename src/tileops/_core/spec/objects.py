@@ -1,7 +1,7 @@
 """Objects that specs name by dotted names: classes of algebraic types, functions of rooflines.
 
-Which names a source may use is decided when it is read. Here they are resolved, on first use; an
-object counts only where its name says that it is, in the package that the name begins with.
+Which names a source may use is decided when it is read. Here they are resolved, on first use. An
+object counts only if it is defined in the package that its name begins with.
 """
 
 from __future__ import annotations
@@ -86,5 +86,5 @@ def _at_home(dotted: str, found: Any) -> Any:
 
 
 def _package(dotted: str) -> str:
-    """The first part of a dotted name; what a module is written in, as `_io`, makes no other."""
+    """The first part of a dotted name; `_io`, in which `io` is written, counts as `io`."""
     return dotted.partition(".")[0].lstrip("_")

@@ -1,11 +1,12 @@
 """Loading backend packages: entry points of group `tileops.backends`, each as a transaction.
 
-They are imported once per process, in order of name and value, when the registry is first asked,
-after the packs, whose import may construct ops. One that raises or exits leaves nothing behind and
-a line in the list of failures; loading goes on, and the warnings come only after all were tried, so
-that they neither cut it short nor repeat it. One that is interrupted leaves nothing behind either,
-and the next question tries it again. While one thread loads, others wait, but for those which take
-part in the import and for which it may wait in turn: they see what is there so far.
+They are imported once per process, in order of name and value, when the registry is first asked;
+packs are imported before, since their import may construct ops. A package that raises or exits
+leaves nothing behind but a line in the list of failures, and loading goes on. Warnings come only
+after all packages were tried, so that a warning turned into an error neither cuts loading short nor
+repeats it. A package whose import is interrupted leaves nothing behind either, and is tried again
+at the next question. While one thread loads, others wait, except those that take part in the
+import, for which it may be waiting itself: these see what is there so far.
 """
 
 from __future__ import annotations

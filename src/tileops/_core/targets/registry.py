@@ -52,8 +52,8 @@ class TensorSpec(NamedTuple):
 class Registry:
     """All registrations; `version` changes with every one.
 
-    A registration replaces its table, so that who walks one needs no lock. `origins` says of the
-    name of a table and a key in it where the registration comes from.
+    A registration replaces its table, so that nobody needs a lock to walk one. `origins` maps the
+    name of a table and a key in it to where that registration comes from.
     """
 
     detectors: dict[str, Detect] = field(default_factory=dict)
@@ -201,7 +201,7 @@ def added_kernel_types(op: str) -> Mapping[str, Any]:
 
 
 def who_added(op: str) -> str:
-    """Whose the kernel types are that were added to `op`, for messages."""
+    """Who added which kernel types to `op`, for messages."""
     found = []
     for key, cls in added_kernel_types(op).items():
         owner = current.origins["kernel_types", (op, key)].owner

@@ -37,7 +37,7 @@ def _check_ref_api(spec: OpSpec) -> Iterator[Finding]:
 
 
 def missing_of_loaded(path: str) -> str | None:
-    """As `missing_attribute`, of modules that are loaded: a spec from outside has none imported."""
+    """As `missing_attribute`, of loaded modules only: nothing is imported for a foreign spec."""
     parts = path.split(".")
     for length in range(len(parts), 0, -1):
         found: object = sys.modules.get(".".join(parts[:length]))

@@ -1,7 +1,7 @@
 """Workload rows: the branch and the values that a row gives, the keys it needs, its cases.
 
-No torch. A row fixes one call, a case adds a dtype for every dtype index. What breaks a rule is
-raised; which findings that makes is the validator's business.
+No torch. A row fixes one call; a case adds a dtype for every dtype index. What breaks a rule is
+raised, and the validator makes findings of it.
 """
 
 from __future__ import annotations

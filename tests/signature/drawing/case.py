@@ -39,6 +39,27 @@ class Tiled:
     kind: str = "tiled"
 
 
+@dataclass(frozen=True)
+class Contiguous:
+    """A constructor of the one algebraic type that primitives take, with two finite fields."""
+
+    packing: str
+    metadata_kind: str
+    alignment: int
+    kind: str = "contiguous"
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The other constructor of it."""
+
+    max_m: int
+    kind: str = "masked"
+
+
+FINITE = {"tiled": ("padded",), "contiguous": ("packing", "metadata_kind")}
+"""The fields by which values of a constructor lie on different branches."""
+
 ADTS = {
     "RowStore": {
         "sum": {
@@ -49,7 +70,21 @@ ADTS = {
                 "invariant": "tile > 0",
             },
         }
-    }
+    },
+    "MGroupedLayout": {
+        "sum": {
+            "contiguous": {
+                "python": f"{__name__}.Contiguous",
+                "fields": {
+                    "packing": "'tight' | 'aligned'",
+                    "metadata_kind": "'physical_psum' | 'per_row'",
+                    "alignment": "Dim",
+                },
+                "invariant": "alignment >= 1 and (packing == 'tight') == (alignment == 1)",
+            },
+            "masked": {"python": f"{__name__}.Masked", "fields": {"max_m": "Dim"}},
+        }
+    },
 }
 
 _LANGUAGE: dict[str, Any] = {
@@ -66,6 +101,8 @@ _LANGUAGE: dict[str, Any] = {
     **{f.__name__: f for f in (len, sum, max, min, all)},
     "pool": SimpleNamespace(out=primitives.pool.out),
     "conv": SimpleNamespace(out=primitives.conv.out),
+    "mhc": SimpleNamespace(expansion=primitives.mhc.expansion),
+    "moe": SimpleNamespace(capacity=primitives.moe.capacity),
     "inf": float("inf"),
 }  # fmt: skip
 

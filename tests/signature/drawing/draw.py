@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from signature.drawing.case import Case
 from signature.drawing.expressions import Expressions
+from signature.drawing.inputs import add_input, some
+from signature.drawing.metadata import add_groups, add_metadata
 from signature.drawing.parameters import add_parameters
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -28,7 +30,8 @@ def draw(seed: int) -> Case:
     if rng.random() < 0.4:
         add_held(case, dims.pop(0))
     add_solving(case, dims, runs)
-    some_of(rng, 0.4, [add_optional, add_conditional, add_metadata, add_on_cpu, add_combos])(case)
+    extras = [add_optional, add_conditional, add_metadata, add_groups, add_on_cpu, add_combos]
+    some_of(rng, 0.4, [*extras, add_expansion])(case)
     add_lets(case)
     add_outputs(case)
     some_of(rng, 0.5, [add_written, add_buffer])(case)
@@ -52,14 +55,6 @@ def some_of(
 
 
 # Inputs that solve indices
-
-
-def add_input(case: Case, name: str, parts: list[str], dtype: str, **fields: Any) -> None:
-    """An input with these axes; `shape` overrides how they are written."""
-    axes = f"[{', '.join(parts)}]"
-    case.inputs[name] = {"dtype": dtype, "shape": axes, **fields}
-    case.inputs[name] |= some(case.rng, {"contiguous": True})
-    case.shapes[name] = case.shape(axes)
 
 
 def solving_axis(case: Case, name: str) -> str:
@@ -136,11 +131,6 @@ def hold(
     case.arguments[name] = case.empty(name) if there else None
 
 
-def some(rng: random.Random, fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields that are declared now and then."""
-    return {name: value for name, value in fields.items() if rng.random() < 0.2}
-
-
 class Family(NamedTuple):
     """A type family: a text for its subject, its declaration, and the shape of a subject."""
 
@@ -214,6 +204,23 @@ FAMILIES: dict[str, Family] = {
         ),
         lambda s: "[B, A]" if s is None else ("[A, B]" if s.kind == "dense" else "[B, A, 1]"),
     ),
+    "groups": Family(
+        lambda _: "groups",
+        _family(
+            "MGroupedLayout",
+            "s",
+            [
+                ({"masked": "_"}, "[A, s.max_m, B]"),
+                ({"contiguous": {"packing": "tight"}}, "[B, A]"),
+                ({"contiguous": {"packing": "aligned"}}, "[A, B + s.alignment]"),
+            ],
+        ),
+        lambda s: (
+            f"[A, {s.max_m}, B]"
+            if s.kind == "masked"
+            else ("[B, A]" if s.packing == "tight" else f"[A, B + {s.alignment}]")
+        ),
+    ),
 }
 
 
@@ -279,28 +286,12 @@ def add_on_cpu(case: Case) -> None:
     add_input(case, "c", [Expressions(case).length()], "int32", device="cpu")
 
 
-def add_metadata(case: Case) -> None:
-    """An input whose contents have a form, with an index that its generator solves."""
-    rng = case.rng
-    lens = [rng.randint(0, 4) for _ in range(rng.randint(1, 3))]
-    case.forall |= {"lens": "Seq[Int]", "G": "Dim", "P": "Dim"}
-    case.values |= {"lens": lens, "G": len(lens), "P": sum(lens)}
-    chunk = rng.randint(1, 3)
-    values, axis, requires = rng.choice(
-        [
-            ("prefix_sum(lens)", "G + 1", ["prefix_offsets(P)", "max_segment(4)"]),
-            ("exclusive_prefix_sum(lens)", "G", ["in_range(0, P + 1)"]),
-            ("as_tensor(lens)", "G", ["sums_to(P)", "in_range(0, 5)"]),
-            (f"chunk_offsets(lens, {chunk})", "G + 1", ["in_range(0, P + 1)"]),
-        ]
-    )
-    fields = {"values": values, "requires": rng.sample(requires, rng.randint(0, len(requires)))}
-    add_input(case, "meta", [axis], rng.choice(["int32", "int64"]), **fields)
-    add_input(case, "packed", ["P"], "T")
-    case.untold.add("G")
-    case.dims += ["G", "P"]
-    del case.values["lens"]
-    case.written["lens"] = lens
+def add_expansion(case: Case) -> None:
+    """An axis of which only a primitive tells the logical size."""
+    case.forall["Q"] = "Dim"
+    case.values["Q"] = case.rng.choice([3, 8, 15])
+    add_input(case, "tri", ["Q"], "U")
+    case.dims.append("Q")
 
 
 def add_combos(case: Case) -> None:
@@ -326,6 +317,8 @@ def add_lets(case: Case) -> None:
         case.lets["both"] = expressions.choice()
     if rng.random() < 0.3:
         case.lets["some"] = expressions.run()
+    if "Q" in case.dims:
+        case.lets["width"] = "mhc.expansion(Q)"
     for name, text in case.lets.items():
         case.values[name] = case.value(text)
     case.lets = dict(rng.sample(sorted(case.lets.items()), len(case.lets)))
@@ -339,6 +332,8 @@ def add_outputs(case: Case) -> None:
         add_output(case, f"y_{run}", f"[*{run}, {rng.choice(['half', expressions.length(0)])}]")
     if "q" in case.lets:
         add_output(case, "z", "[q]")
+    if "Q" in case.dims:
+        add_output(case, "e", "[width]")
     if "some" in case.lets:
         add_output(case, "v", "[*some]")
     if rng.random() < 0.5:

@@ -83,8 +83,15 @@ class Expressions:
             "store": lambda: (
                 "(store.value.cols if present(store) and store.value.kind == 'dense' else 2)"
             ),
+            "groups": lambda: (
+                f"moe.capacity(groups, {self._any(*self.case.dims, '5')}, {self.rng.randint(0, 3)})"
+            ),
         }
         return draws + [draw for name, draw in by_param.items() if self._has(name)]
+
+    def _capacity(self) -> str:
+        rows = self._any(*self.case.dims, "5")
+        return f"moe.capacity(groups, {rows}, {self.rng.randint(0, 3)})"
 
     # Runs of lengths
 
@@ -149,6 +156,8 @@ class Expressions:
             "options": ["present(options)"],
             "layout": ["layout.kind == 'dense'", "(layout.kind == 'tiled' and layout.padded)"],
             "store": ["present(store)", "(present(store) and store.value.kind == 'tiled')"],
+            "groups": ["groups.kind == 'masked'",
+                       "(groups.kind == 'contiguous' and groups.packing == 'tight')"],
         }  # fmt: skip
         draws += [text for name, texts in by_param.items() if self._has(name) for text in texts]
         late = {} if self.early else {**self.case.inputs, **self.case.outputs}

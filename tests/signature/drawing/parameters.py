@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from signature.drawing.case import Case, Dense, Tiled
+from signature.drawing.case import Case, Contiguous, Dense, Masked, Tiled
 
 
 class Side(enum.Enum):
@@ -84,6 +84,20 @@ def store(rng: random.Random) -> Drawn:
     )
 
 
+def groups(rng: random.Random) -> Drawn:
+    if rng.random() < 0.3:
+        size = rng.randint(0, 3)
+        return Drawn(Masked(size), Masked(size), {"masked": {"max_m": size}})
+    alignment = rng.randint(1, 3)
+    fields = {
+        "packing": "tight" if alignment == 1 else "aligned",
+        "metadata_kind": rng.choice(["physical_psum", "per_row"]),
+        "alignment": alignment,
+    }
+    layout = Contiguous(**fields)
+    return Drawn(layout, layout, {"contiguous": fields})
+
+
 def axes(rng: random.Random) -> Drawn:
     return rng.choice([number(-1, 0), sequence(0, 1), one_of(-2, 1)])(rng)
 
@@ -141,6 +155,12 @@ KINDS: dict[str, Kind] = {
     "where": Kind("torch.device | str | None", one_of(None, "cpu"), (3,)),
     "layout": Kind("RowStore", store, (3, None, Tiled(0, False), Dense(1, "tiled")), 3),
     "store": Kind("RowStore | None", maybe(store), ("dense", Dense(-1)), 4),
+    "groups": Kind(
+        "MGroupedLayout",
+        groups,
+        (3, None, Contiguous("tight", "per_row", 2), Contiguous("loose", "per_row", 1), Masked(-1)),
+        5,
+    ),
 }
 
 

@@ -94,6 +94,11 @@ def candidate_lines(candidates: Sequence[tuple[str, str, str]]) -> list[str]:
     return [f"{key} ({cls}): {verdict}" for key, cls, verdict in candidates]
 
 
+def installing(extra: str) -> str:
+    """The command that brings an extra: for who has the package, and for who has a clone."""
+    return f"`pip install 'tileops[{extra}]'`, in a clone `pip install '.[{extra}]'`"
+
+
 class DispatchError(TileOpsError, ValueError):
     """No implementation serves a call, or several do and none is preferred.
 

@@ -61,6 +61,7 @@ def test_a_refused_call_ends_with_its_error(
     outcome = tileops(*arguments)
     assert outcome.code == 2
     assert message in outcome.out
+    assert outcome.out.count("refused") == 1, "an error of several lines is one refusal"
 
 
 @pytest.mark.parametrize(

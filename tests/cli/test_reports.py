@@ -16,6 +16,7 @@ import tileops as package_of_tileops
 from tileops import backend
 from tileops._core.spec.model import Finding, Location
 from tileops.bench import ceilings
+from tileops.cli import doctor
 from tileops.cli import validate as validate_command
 from tileops.demo import BUILT_IN_SENTENCES, DemoReport, run_demo
 
@@ -60,10 +61,13 @@ def test_a_finding_is_a_line_and_fails(tileops: Run, spec_file: Callable[[str], 
     assert outcome.code == 1
     lines = outcome.out.splitlines()
     assert lines[0].startswith("error GainFwdOp signature.outputs.y.shape: [V14] ")
+    assert lines[0].endswith(f" ({path}:9)")
     assert lines[-1] == "1 errors, 0 advisories"
     data = tileops("validate", "--source", path, "--json").data
     assert not data["ok"]
-    assert data["findings"][0]["field"] == "signature.outputs.y.shape"
+    (finding,) = data["findings"]
+    assert finding["field"] == "signature.outputs.y.shape"
+    assert (finding["file"], finding["line"]) == (path, 9)
 
 
 def test_findings_become_annotations(tileops: Run, spec_file: Callable[[str], str]) -> None:
@@ -77,9 +81,18 @@ def test_findings_become_annotations(tileops: Run, spec_file: Callable[[str], st
 def test_a_finding_about_a_whole_spec(tileops: Run, spec_file: Callable[[str], str]) -> None:
     path = spec_file("GainFwdOp: 3")
     lines = tileops("validate", "--source", path).out.splitlines()
-    assert lines[0] == "error GainFwdOp: [V3] expected a mapping, got 3"
+    assert lines[0] == f"error GainFwdOp: [V3] expected a mapping, got 3 ({path}:1)"
     annotated = tileops("validate", "--github", "--source", path).out
     assert annotated.startswith(f"::error file={path},line=1,title=GainFwdOp::[V3] ")
+
+
+def test_a_finding_of_a_file_names_it_once(tileops: Run, spec_file: Callable[[str], str]) -> None:
+    path = spec_file("GainFwdOp: [}")
+    line, _ = tileops("validate", "--source", path).out.splitlines()
+    assert line.startswith(f"error {path}: [V1] line 1, column ")
+    assert line.count(path) == 1
+    (finding,) = tileops("validate", "--source", path, "--json").data["findings"]
+    assert (finding["file"], finding["line"]) == (path, 1)
 
 
 ODD = """
@@ -150,6 +163,14 @@ def test_doctor_reports_a_healthy_installation(tileops: Run) -> None:
     assert outcome.code == 0
     assert outcome.out.endswith("healthy\n")
     assert f"ops: {data['ops']['implemented']} implemented" in outcome.out
+
+
+def test_doctor_says_how_tilelang_is_installed(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda package: None)
+    told = "TileLang is missing: portable kernels serve CUDA; `pip install 'tileops[cuda]'`"
+    assert f"{told}, in a clone `pip install '.[cuda]'` brings it" in tileops("doctor").out
 
 
 def test_doctor_measures_a_device(

@@ -104,3 +104,27 @@ def test_several_rows_are_chosen(tileops: Run) -> None:
     found = tileops("run", "RMSNormFwdOp", *rows, "--target", "builtin", "--json").data
     assert sorted(record["case"] for record in found) == sorted(labels)
     assert {record["target"] for record in found} == {"builtin"}
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_what_many_rows_have_in_common_is_said_once(
+    command: str, tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forward(self: object, *args: object) -> None:
+        raise ArithmeticError("the builder of a target found no compiler\nto compile with")
+
+    monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
+    lines = tileops(command, *DECODE[1:]).out.splitlines()
+    assert lines[0].endswith("wrong: ArithmeticError: the builder of a target found no compiler")
+    assert lines[1] == "    to compile with"
+    first = "RMSNormFwdOp llama-3.1-8b-decode-float16"
+    assert lines[2].startswith("RMSNormFwdOp llama-3.1-8b-decode-bfloat16")
+    assert lines[2].endswith(f": wrong: for the reason of {first}")
+
+
+def test_short_reasons_are_repeated(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(self: object, *args: object) -> None:
+        raise ArithmeticError("no luck")
+
+    monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
+    assert tileops(*DECODE).out.count("wrong: ArithmeticError: no luck") == 2

@@ -61,7 +61,7 @@ def test_stale_stub_is_named_and_written(
     tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.pyi"
-    monkeypatch.setattr(stubs, "stubs_of", lambda name: {path: f"# {name}\n"})
+    monkeypatch.setattr(stubs, "stubs_of", lambda name, _: {path: f"# {name}\n"})
     outcome = tileops("stubs", "--check")
     assert (outcome.code, outcome.out) == (
         1,
@@ -78,7 +78,7 @@ def test_place_that_cannot_be_written_is_one_error(
     tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "absent" / "a.pyi"
-    monkeypatch.setattr(stubs, "stubs_of", lambda name: {path: ""})
+    monkeypatch.setattr(stubs, "stubs_of", lambda name, _: {path: ""})
     outcome = tileops("stubs")
     assert outcome.code == 2
     assert (

@@ -101,7 +101,7 @@ def test_a_missing_reader_says_how_to_install(
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(DemoInputError, match=rf"{package} is not installed: .*tileops\[demo\]"):
+    with pytest.raises(DemoInputError, match=rf"{package} is not installed; .*tileops\[demo\]"):
         if package == "safetensors":
             load_weights(files.weights)
         else:

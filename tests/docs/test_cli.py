@@ -61,8 +61,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found, codes = {}, {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(op_pages, "pages", lambda results: {"a.md": ""})  # made in tests/cli
-        patch.setattr(stubs, "stubs_of", lambda package: {folder / "a.pyi": ""})
+        patch.setattr(op_pages, "pages", lambda results, tell: {"a.md": ""})  # made in tests/cli
+        patch.setattr(stubs, "stubs_of", lambda package, tell: {folder / "a.pyi": ""})
         for command in SECTIONS:
             *words, last = shlex.split(command)
             capture = folder / "out"
@@ -90,7 +90,7 @@ def test_fields_are_those_of_the_page(answers: dict[str, Any], command: str) -> 
 
 def test_findings_have_the_fields_of_the_page() -> None:
     fields = {f.partition("[].")[2] for f in SECTIONS["validate SinFwdOp --json"] if "[]" in f}
-    assert fields == set(Finding._fields)
+    assert fields == {*Finding._fields, "file", "line"}
 
 
 def test_the_measure_sees_fields_that_are_not_told() -> None:

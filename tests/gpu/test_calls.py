@@ -112,4 +112,4 @@ def test_without_tilelang_torch_serves_with_one_warning():
         [sys.executable, "-c", WITHOUT_TILELANG], capture_output=True, text=True, check=True
     )
     assert run.stdout.startswith("['RMSNormPortableKernel', 'GemmPortableKernel'] 1 ")
-    assert "pip install tileops[cuda]" in run.stdout
+    assert "pip install 'tileops[cuda]'" in run.stdout

@@ -27,15 +27,20 @@ EDGE = {"cpu": 1024, "cuda": 8192}
 Product = Callable[[torch.device], Launch]
 
 
-def ceilings(device: torch.device) -> dict[str, float]:
+def ceilings(
+    device: torch.device, tell: Callable[[float, float], object] = lambda _done, _total: None
+) -> dict[str, float]:
     """Bytes or operations a second, by `memory` or `unit.type`.
 
     Args:
         device: a CPU or a CUDA device.
+        tell: told how many units are measured, and of how many.
     """
+    tell(0, 1 + len(PRODUCTS))
     found = {MEMORY: 2 * COPIED[device.type] / _best(_copy(device), device)}
     work = 2 * EDGE[device.type] ** 3
-    for unit, product in PRODUCTS.items():
+    for number, (unit, product) in enumerate(PRODUCTS.items(), 1):
+        tell(number, 1 + len(PRODUCTS))
         try:
             found[unit] = work / _best(product(device), device)
         except (RuntimeError, AttributeError, NotImplementedError):

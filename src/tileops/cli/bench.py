@@ -29,7 +29,7 @@ from tileops._core.workload.faults import RowFault
 from tileops.cli.options import add_device, add_dtype, add_family, add_rows, add_target
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
-from tileops.cli.run import limit_text, state_text, time_text
+from tileops.cli.run import Reasons, limit_text, state_text, time_text
 from tileops.cli.specs import all_specs, class_of, device_named, spec_named, table_of, usable_target
 
 if TYPE_CHECKING:
@@ -258,11 +258,12 @@ def _compared(baseline: Results) -> list[str]:
 def _measured(session: Session) -> Counter[str]:
     """Measure, and tell of each row; how many came to which state."""
     states: Counter[str] = Counter()
+    reasons = Reasons()
     try:
         with progress(session.most) as bar:
             for record in session.records():
                 states[record.state] += 1
-                bar.advance("\n".join(_lines(record)))
+                bar.advance("\n".join(_lines(record, reasons)))
     except RowFault as fault:
         raise UsageFault(str(fault)) from fault
     return states
@@ -276,11 +277,11 @@ def _tell_unlike(published: PublishedRows) -> None:
         print(f"{published.elsewhere} published rows are of ops that are not here")
 
 
-def _lines(record: RowRecord) -> Iterator[str]:
+def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
     """A row for people, and a line for each comparison."""
     name = f"{record.op} {record.case}"
     if record.timing is None:
-        yield f"{name}: {state_text(record.state)}: {record.reason}"
+        yield f"{name}: {state_text(record.state)}: {reasons.text(record)}"
         return
     served = f", by {', '.join(record.kernels)}" if record.kernels else ""
     busy = f"; the host {record.host.median * 1e6:,.1f} us" if record.host else ""

@@ -32,13 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the model and print its report; 1 when the embeddings are wrong."""
-    with waiting("loading torch"):
+    with waiting("loading torch", silent=args.json):
         from tileops.demo import BUILT_IN_SENTENCES, read_sentences, run_demo
 
     if args.file is not None and args.sentences:
         raise UsageFault("give sentences as arguments or in a file, not both")
     sentences = read_sentences(args.file) if args.file is not None else args.sentences
-    with waiting("embedding the sentences, twice to compare, and timing each op"):
+    work = "embedding the sentences, twice to compare, and timing each op"
+    with waiting(work, silent=args.json):
         report = run_demo(sentences or BUILT_IN_SENTENCES, args.device)
     if args.json:
         print_json(report.data())

@@ -36,11 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the pages, or compare them with those that are there."""
-    with waiting("reading specs, classes and results"):
+    with waiting("reading specs, classes and results", silent=args.json) as tell:
         from tileops.bench.results import read_results
         from tileops.cli.op_pages import pages
 
-        made = pages([read_results(path) for given in args.results for path in _files(given)])
+        results = [read_results(path) for given in args.results for path in _files(given)]
+        made = pages(results, tell)
     present = {path.name: path for path in sorted(args.folder.glob("*.md"))}
     stale = [name for name in made if _text(present.get(name)) != made[name]]
     left = [name for name in present if name not in made]

@@ -24,6 +24,7 @@ from tileops.cli.plugin_faults import registration_faults
 from tileops.cli.plugins import plugin_rows
 from tileops.cli.progress import waiting
 from tileops.cli.specs import all_specs, device_named
+from tileops.errors import installing
 
 _BAD_NEWS = ("load_failures", "load_problems", "registration_faults")
 _PACKAGES = ("tileops", "torch", "tilelang", "PyYAML", "safetensors", "tokenizers")
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the facts; 1 when something failed to load."""
-    with waiting("asking torch and the plug-ins"):
+    with waiting("asking torch and the plug-ins", silent=args.json):
         unread = unreadable()
         _require_torch(unread)
         facts = {} if args.measure else _facts(unread)
@@ -94,8 +95,8 @@ def _measure(args: argparse.Namespace) -> int:
     device = device_named(args.device)
     if device.type not in {"cpu", "cuda"}:
         raise UsageFault(f"device {device} cannot be measured: it is neither cpu nor cuda")
-    with waiting(f"measuring {device}"):
-        rates = ceilings(device)
+    with waiting(f"measuring {device}", silent=args.json) as tell:
+        rates = ceilings(device, tell)
     file = write_profile(device, rates)
     if args.json:
         print_json({"file": str(file), "rates": rates})
@@ -166,7 +167,8 @@ def _text(facts: dict[str, Any]) -> str:
         f"default target: {facts['default_target'] or 'by device'}",
     ]
     if facts["versions"]["tilelang"] is None:
-        lines.append("TileLang is missing: portable kernels serve CUDA; install 'tileops[cuda]'")
+        stand_in = "TileLang is missing: portable kernels serve CUDA"
+        lines.append(f"{stand_in}; {installing('cuda')} brings it")
     for title in _BAD_NEWS:
         lines += [f"{title.replace('_', ' ')[:-1]}: {text}" for text in facts[title]]
     lines.append(

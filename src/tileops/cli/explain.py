@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation; 2 when the call would be refused."""
     spec = spec_named(args.op)
-    with waiting("loading torch and following the call"):
+    with waiting("loading torch and following the call", silent=args.json):
         cls = class_of(spec)
         table_of(cls)
         device = device_named(args.device)

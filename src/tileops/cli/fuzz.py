@@ -17,6 +17,7 @@ from tileops.cli.options import add_json, add_op
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
 from tileops.cli.specs import class_of, spec_named
+from tileops.errors import installing
 
 if TYPE_CHECKING:
     from tileops.testing.fuzzing import Outcome
@@ -39,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         from tileops.testing.fuzzing import fuzz
     except ModuleNotFoundError as error:
-        raise UsageFault(f"fuzz needs {error.name}: install 'tileops[fuzz]'") from error
-    with waiting(f"making calls for {args.seconds:g} s"):
-        outcome = fuzz(spec.name, args.seconds, args.seed)
+        raise UsageFault(f"fuzz needs {error.name}; {installing('fuzz')} brings it") from error
+    with waiting(f"making calls for {args.seconds:g} s", silent=args.json) as tell:
+        outcome = fuzz(spec.name, args.seconds, args.seed, tell)
     data = _data(outcome)
     if args.json:
         print_json(data)

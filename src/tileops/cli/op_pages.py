@@ -14,6 +14,7 @@ from typing import Any
 from tileops._core.spec.model import OpSpec
 from tileops.bench.results import Results
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
+from tileops.cli.progress import Tell, counted
 from tileops.cli.signature_text import parameter_rows, signature_lines
 from tileops.cli.specs import all_specs, class_of, package_of, table_of
 
@@ -26,17 +27,21 @@ _HEAD = (
 )
 
 
-def pages(results: Iterable[Results] = ()) -> dict[str, str]:
+def pages(
+    results: Iterable[Results] = (), tell: Tell = lambda _done, _total: None
+) -> dict[str, str]:
     """The pages of all ops of this package by file name.
 
     Args:
         results: measured times.
+        tell: told how many families have theirs, and of how many.
     """
     rows = _measured(results)
     ours = (spec for spec in all_specs() if package_of(spec) == "tileops")
     own = sorted(ours, key=lambda spec: spec.family or "")
     families = {family: list(group) for family, group in groupby(own, lambda s: s.family or "")}
-    made = {f"{family}.md": _page(family, group, rows) for family, group in families.items()}
+    each = counted(list(families.items()), tell)
+    made = {f"{family}.md": _page(family, group, rows) for family, group in each}
     return {"README.md": _index(families), **made}
 
 

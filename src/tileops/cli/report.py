@@ -19,7 +19,7 @@ from typing import Any
 
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, print_json
-from tileops.cli.progress import waiting
+from tileops.cli.progress import Tell, counted, waiting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the page, and say where it is."""
     if args.mapping and not args.against:
         raise UsageFault("--mapping maps the rows of --against: give that too")
-    with waiting("reading the results"):
-        answer = _write(args)
+    with waiting("reading the results", silent=args.json) as tell:
+        answer = _write(args, tell)
     if args.json:
         print_json(answer)
     else:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(args: argparse.Namespace) -> dict[str, Any]:
+def _write(args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     """Write the page; where it is, and how many rows it has."""
     from tileops.bench.peers import peer_matches
     from tileops.bench.report import html_page
@@ -66,7 +66,7 @@ def _write(args: argparse.Namespace) -> dict[str, Any]:
 
     files = args.results or _kept()
     default = files[0].with_suffix(".html") if args.results else Path("tileops.html")
-    results = merged([read_results(file) for file in files])
+    results = merged([read_results(file) for file in counted(files, tell)])
     peers = peer_matches(results.rows, args.against, args.mapping) if args.against else []
     path = args.out or default
     try:

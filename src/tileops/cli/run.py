@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from tileops.bench.profiles import Reading
 
 
+_LONG = 40
+"""Characters of a reason beyond which it is not repeated."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_op(parser)
@@ -46,10 +50,11 @@ def run(args: argparse.Namespace) -> int:
     records = []
     rows = [RowCase(spec, case) for case in cases(spec, args.rows, args.dtype)]
     sweep = Sweep(rows, device, Manner(target=usable_target(args.target)))
+    reasons = Reasons()
     with progress(len(rows), silent=args.json) as told:
         for record in sweep:
             records.append(record)
-            told.advance("\n".join(_lines(record)))
+            told.advance("\n".join(_lines(record, reasons)))
     if args.json:
         print_json([record.data() for record in records])
     states = {record.state for record in records}
@@ -78,9 +83,24 @@ def cases(spec: OpSpec, labels: Sequence[str] | None, dtype: str | None) -> list
     return found
 
 
-def _lines(record: RowRecord) -> Iterator[str]:
+class Reasons:
+    """Why rows were not measured: what many have in common, as a builder's fault, is said once."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def text(self, record: RowRecord) -> str:
+        """The reason of a row; a long one is told once, then by the row that had it first."""
+        reason, row = record.reason or "", f"{record.op} {record.case}"
+        first = self._first.setdefault(reason, row)
+        if first != row and len(reason) > _LONG:
+            return f"for the reason of {first}"
+        return reason.replace("\n", "\n    ")
+
+
+def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
     """A record for people."""
-    reason = f": {record.reason}" if record.reason else ""
+    reason = f": {reasons.text(record)}" if record.reason else ""
     yield f"{record.op} {record.case} on {record.device}: {state_text(record.state)}{reason}"
     if record.timing is None:
         return

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tileops._core.spec.model import OpSpec
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, print_json
-from tileops.cli.progress import waiting
+from tileops.cli.progress import Tell, counted, waiting
 from tileops.cli.specs import all_specs, class_of, nearest, package_of
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the stubs, or compare them with those that are there; 1 when some differ."""
-    with waiting("reading specs and classes"):
-        made = stubs_of(args.package)
+    with waiting("reading specs and classes", silent=args.json) as tell:
+        made = stubs_of(args.package, tell)
     stale = [path for path, text in made.items() if _text(path) != text]
     if not args.check:
         for path in stale:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if args.check and stale else 0
 
 
-def stubs_of(package: str) -> dict[Path, str]:
+def stubs_of(package: str, tell: Tell = lambda _done, _total: None) -> dict[Path, str]:
     """The stubs of a package's op classes, by where each belongs.
 
     Raises:
@@ -67,7 +67,7 @@ def stubs_of(package: str) -> dict[Path, str]:
     from tileops.cli.stub_text import stub
 
     modules: dict[str, list[tuple[OpSpec, type[Op]]]] = defaultdict(list)
-    for spec in _implemented(package):
+    for spec in counted(_implemented(package), tell):
         modules[_module_of(spec)].append((spec, class_of(spec)))
     found = {name: importlib.import_module(name) for name in sorted(modules)}
     return {_place(module): stub(module, modules[name]) for name, module in found.items()}

@@ -1,7 +1,7 @@
 """Check specs, and the code of implemented ones against them.
 
-One finding a line: level, op, field, then the number of the check and what is wrong. The command
-fails when a finding is an error; advisories alone let it pass.
+One finding a line: level, op, field, then the number of the check, what is wrong, and where. The
+command fails when a finding is an error; advisories alone let it pass.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import sys
 from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tileops
+from tileops._core.lang.values import printable
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, painted, print_json
 from tileops.cli.progress import waiting
@@ -58,11 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Validate and print the findings; 1 when one is an error."""
     from tileops import manifest
+    from tileops._core.validate.validator import validate
 
+    limit = manifest.branch_limit
     if args.branch_limit is not None:
         if args.branch_limit < 1:
             raise UsageFault(f"--branch-limit: expected at least 1, got {args.branch_limit}")
-        manifest.branch_limit = args.branch_limit
+        limit = args.branch_limit
     folders = [str(path) for path in args.source if path.is_dir()]
     if folders:
         raise UsageFault(f"--source takes spec files, not folders: {', '.join(folders)}")
@@ -79,12 +82,15 @@ def run(args: argparse.Namespace) -> int:
             raise UsageFault(f"{name} is a file, not an op; try: --source {name}")
         spec_named(name)
     names = args.ops or None
-    with waiting("checking specs and their code"):
-        reports = [manifest.validate(names, source=path) for path in args.source or [None]]
+    with waiting("checking specs and their code", silent=args.json) as tell:
+        reports = [
+            validate(names, path, caller=__name__, branch_limit=limit, tell=tell)
+            for path in args.source or [None]
+        ]
     places = {found: report.places[found] for report in reports for found in report.findings}
     ok = all(report.ok for report in reports)
     if args.json:
-        print_json({"ok": ok, "findings": [finding._asdict() for finding in places]})
+        print_json({"ok": ok, "findings": [_data(*found) for found in places.items()]})
     else:
         render = _annotation if args.github else _line
         lines = [render(finding, place) for finding, place in places.items()]
@@ -99,9 +105,15 @@ def _is_installed(package: str) -> bool:
 
 
 def _line(finding: Finding, place: Location) -> str:
-    del place
     level = painted(finding.level, "red" if finding.level == "error" else "yellow")
-    return f"{level} {finding.subject}: {finding.message}"
+    is_told = finding.op == place.file  # a finding of a whole file names it, and the line
+    where = "" if is_told or not place.line else f" ({printable(_path(place.file))}:{place.line})"
+    return f"{level} {finding.subject}: {finding.message}{where}"
+
+
+def _data(finding: Finding, place: Location) -> dict[str, Any]:
+    """A finding and its place; a spec from running code has no lines."""
+    return {**finding._asdict(), "file": _path(place.file), "line": place.line or None}
 
 
 def _annotation(finding: Finding, place: Location) -> str:

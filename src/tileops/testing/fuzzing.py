@@ -38,6 +38,9 @@ REPAIRS = 60
 """Repairs of a drawn call; each is a choice that shrinking has to look at."""
 VALID = "valid"
 
+Tell = Callable[[float, float], object]
+"""Told how much is done, and of how much."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -71,16 +74,19 @@ class Outcome:
     error: BaseException | None = None
 
 
-def fuzz(op: str, seconds: float, number: int = 0) -> Outcome:
+def fuzz(
+    op: str, seconds: float, number: int = 0, tell: Tell = lambda _done, _total: None
+) -> Outcome:
     """Make calls of an op until one fails or the time is over; shrinking is not cut off.
 
     Args:
         op: the name of an implemented op that has a reference.
         seconds: how long to go on.
         number: the seed.
+        tell: told at each call how many seconds have passed, and of how many.
     """
-    run = _Run(spec_of(op))
     begun, size = time.monotonic(), FEWEST
+    run = _Run(spec_of(op), lambda: tell(min(time.monotonic() - begun, seconds), seconds))
     while (left := begun + seconds - time.monotonic()) > 0:
         start = time.monotonic()
         try:
@@ -97,9 +103,11 @@ class _Run:
 
     Args:
         spec: its spec.
+        tell: told at each call.
     """
 
-    def __init__(self, spec: OpSpec) -> None:
+    def __init__(self, spec: OpSpec, tell: Callable[[], object]) -> None:
+        self._tell = tell
         self.counts: Counter[str] = Counter()
         self.failing: Trial | None = None
         self._drawing = Drawing(spec)
@@ -130,6 +138,7 @@ class _Run:
         attempt()
 
     def _make(self, trial: Trial) -> None:
+        self._tell()
         self.counts[trial.spoilt or VALID] += 1
         try:
             judge(trial)

@@ -92,7 +92,7 @@ def test_not_a_number(text: str) -> None:
         ("a: &b {c: 1}\nd:\n  <<: *b", "merge keys (<<) are not allowed", 3, 3),
         ("[a]: 1", "a key must be a scalar", 1, 1),
         ("a: &b [1]\n*b : 2", "a key must be a scalar", 2, 1),
-        ("a: *b", "alias *b has no anchor before it", 1, 4),
+        ("a: *b", "alias *b has no anchor before it; text with a * at its head is quoted", 1, 4),
         ("a: &b [*b]", "alias *b stands inside its own anchor", 1, 8),
         ("a: 1\n--- \nb: 2", "a file holds one document", 2, 1),
         (f"a: {'9' * 401}", "an integer of more than 400 digits", 1, 4),
@@ -254,3 +254,9 @@ def test_wrapped_entries_are_counted_in_order() -> None:
     places = [root, root.value["a"], *root.value["a"].value, root.value["b"]]
     assert all(isinstance(node, Node) and node.line == 0 for node in places)
     assert [node.column for node in places] == sorted(node.column for node in places)
+
+
+@pytest.mark.parametrize("text", ["{T: DType[a | b]}", "[a, B[", "{a: [b}"])
+def test_a_flow_that_does_not_end_says_what_is_quoted(text: str) -> None:
+    with pytest.raises(YamlFault, match="; text with brackets, braces or a comma is quoted$"):
+        read_yaml(text.encode())

@@ -266,7 +266,12 @@ def test_the_branch_limit_is_the_manifests(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(manifest, "branch_limit", 1)
     report = manifest.validate(source=source)
     assert [tuple(found) for found in report.findings] == [
-        ("AFwdOp", "signature", "advisory", "[V42] 2 branches, the limit is 1")
+        (
+            "AFwdOp",
+            "signature",
+            "advisory",
+            "[V42] 2 branches, the limit is 1; each of them is checked",
+        )
     ]
     assert report.ok
 

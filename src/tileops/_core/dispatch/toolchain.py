@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tileops._core.locks import make_lock
+from tileops.errors import installing
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 HOPPER = 90
 """The architecture that programs of the tree are made for, 10 · major + minor."""
 
-MISSING = "needs TileLang, which is not installed; `pip install tileops[cuda]` brings it"
+MISSING = f"needs TileLang, which is not installed; {installing('cuda')} brings it"
 """The refusal of an implementation that needs TileLang where it is missing."""
 
 _warning_lock = make_lock()
@@ -45,7 +46,7 @@ def warn_stand_in(op: str, interface: str) -> None:
         _warned = True
     warnings.warn(
         f"{op}: a portable implementation serves the kernel interface {interface!r} on CUDA, "
-        "because TileLang is not installed; `pip install tileops[cuda]` brings it",
+        f"because TileLang is not installed; {installing('cuda')} brings it",
         RuntimeWarning,
         stacklevel=4,
     )

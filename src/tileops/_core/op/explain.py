@@ -107,7 +107,9 @@ class Explanation:
         if self.end:
             yield f"  {self.end}"
         if self.error is not None:
-            yield from (f"  refused: {line}" for line in self._reasons(str(self.error)))
+            first, *further = self._reasons(str(self.error))
+            yield f"  refused: {first}"
+            yield from (f"  {line}" for line in further)
 
     def _reasons(self, error: str) -> Iterator[str]:
         """The lines of the error, without the candidates that stand above it already."""

@@ -69,7 +69,20 @@ def _digits(entry: Entry, value: int) -> str:
 
 def shape(entry: Entry, form: int) -> Declaration[Shape]:
     """A declared shape."""
-    return declare(entry, parse_shape, form)
+    if not isinstance(entry.value, list):
+        return declare(entry, parse_shape, form)
+    entry.error(form, f"expected text, got a list: a shape is quoted, {_quoted(entry)}")
+    return Declaration(entry.path, "", None, entry.location)
+
+
+def _quoted(entry: Entry) -> str:
+    """A shape that YAML took for a list, as it has to be written; an example if it is none."""
+    try:
+        text = f"[{', '.join(str(item.value) for item in entry.value)}]"
+        parse_shape(text)
+    except ValueError:
+        text = ""
+    return f'{entry.name}: "{text}"' if 0 < len(text) <= 72 else f'such as {entry.name}: "[M, N]"'
 
 
 def missing(owner: Entry, key: str, check: int) -> Declaration[Any]:

@@ -188,6 +188,8 @@ def _events(text: str) -> Iterator[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = " ".join(part for part in (error.context, error.problem) if part)
+        if (error.context or "").startswith("while parsing a flow"):
+            message += "; text with brackets, braces or a comma is quoted"
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         raise YamlFault(message, *place) from None
     except yaml.reader.ReaderError as error:
@@ -306,7 +308,8 @@ class _Builder:
         found = self._anchors.get(event.anchor)
         if found is None:
             is_open = event.anchor in self._anchors
-            fault = "stands inside its own anchor" if is_open else "has no anchor before it"
+            absent = "has no anchor before it; text with a * at its head is quoted"
+            fault = "stands inside its own anchor" if is_open else absent
             raise _fault(f"alias *{event.anchor} {fault}", event)
         self._aliased = True
         self._count(found.size, event)

@@ -12,7 +12,7 @@ from tileops._core.spec.model import Finding, OpSpec
 def check_advisories(spec: OpSpec, branches: Branches, branch_limit: int) -> Iterator[Finding]:
     """Findings of level advisory."""
     if branches.count > branch_limit and not branches.are_too_many:
-        message = f"{branches.count} branches, the limit is {branch_limit}"
+        message = f"{branches.count} branches, the limit is {branch_limit}; each of them is checked"
         yield _remark(spec, 42, "signature", message)
     for number, row in enumerate(spec.workloads):
         if row is None or row.label is None:

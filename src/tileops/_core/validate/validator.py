@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ def validate(
     *,
     caller: str,
     branch_limit: int,
+    tell: Callable[[float, float], object] = lambda _done, _total: None,
 ) -> Report:
     """Check specs.
 
@@ -39,6 +40,7 @@ def validate(
             without being registered; only its specs are reported.
         caller: name of the module that asks, whose package a file may name.
         branch_limit: number of branches above which a spec gets an advisory.
+        tell: told how many specs are checked, and of how many.
 
     Raises:
         ManifestError: a name is unknown, or not in the source.
@@ -56,7 +58,7 @@ def validate(
     elif names is not None:
         files = {spec.origin for name in chosen if (spec := known.lookup(name))}
         problems = [each for each in problems if each.finding.op in {*files, *chosen}]
-    return check_manifest(known, chosen, problems, branch_limit)
+    return check_manifest(known, chosen, problems, branch_limit, tell)
 
 
 def check_manifest(
@@ -64,10 +66,13 @@ def check_manifest(
     names: Iterable[str],
     problems: Iterable[Problem],
     branch_limit: int,
+    tell: Callable[[float, float], object] = lambda _done, _total: None,
 ) -> Report:
     """A report on some specs of a manifest, headed by problems with files."""
     places = dict(problems)
-    for spec in filter(None, map(known.lookup, names)):
+    chosen = list(filter(None, map(known.lookup, names)))
+    for number, spec in enumerate(chosen):
+        tell(number, len(chosen))
         found = tuple(_findings(spec, known, branch_limit))
         types = known.adt_table.places
         places |= {each: types[each] for each in found if each in types}

@@ -233,7 +233,7 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
         M("return tensor is self.source or any(tensor is copy for copy in list(self.values()))",
           "return tensor is self.source or any(tensor is copy for copy in self.values())",
           "test_copies.py::test_copies_of_a_tensor_are_looked_through_while_others_are_made"),
-        M("def __copy__(self) -> Copies:", "def _unused(self) -> Copies:",
+        M("def __copy__(self) -> DeviceCopies:", "def _unused(self) -> DeviceCopies:",
           "test_copies.py::test_copies_of_a_tensor_are_copied_while_others_are_made"),
         M("found = copies.get(device)", "found = None",
           "test_construction.py::test_meta_call_places_one_copy_per_device"),

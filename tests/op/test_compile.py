@@ -4,7 +4,7 @@ import gc
 
 import pytest
 import torch
-from toys import AddKernel, add_kernel, add_op, body_op, define, pair, spec, tensor
+from toys import AddKernel, add_kernel, add_op, body_op, composite, define, pair, spec, tensor
 
 from tileops import Op, TileOpsError, backend
 
@@ -331,19 +331,6 @@ def test_compiled_function_whose_op_is_gone_says_so():
     gc.collect()
     with pytest.raises(TileOpsError, match="no live instance has the key"):
         overload(x, y, key)
-
-
-def composite(part):
-    def forward(self, x):
-        y = self.delegate_for("part", None)(x, x)
-        return self.delegate_for("part", None)(y, x)
-
-    cls = body_op(
-        "Outer", {"x": tensor()}, {"z": tensor()}, forward,
-        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
-    )  # fmt: skip
-    cls.delegate_types = {"part": part}
-    return cls
 
 
 def test_composite_traces_into_the_operators_of_its_sub_ops():

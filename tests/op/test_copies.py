@@ -28,7 +28,7 @@ from tileops import Op, TileOpsError
 from tileops._core import locks
 from tileops._core.boundary import instances
 from tileops._core.op.state import _UNRESOLVED
-from tileops._core.runtime.placement import Copies
+from tileops._core.runtime.placement import DeviceCopies
 
 SPECS = {
     "CopiedAddFwdOp": ADD_SPEC,
@@ -168,7 +168,7 @@ class Growing:
 
 
 def test_copies_of_a_tensor_are_copied_while_others_are_made():
-    copies = Copies(torch.ones(2))
+    copies = DeviceCopies(torch.ones(2))
     key = Growing(copies)
     copies[key] = torch.ones(2)
     key.is_looked_at = True
@@ -178,7 +178,7 @@ def test_copies_of_a_tensor_are_copied_while_others_are_made():
 
 
 def test_copies_of_a_tensor_are_looked_through_while_others_are_made():
-    copies, known = Copies(torch.ones(2)), sys.gettrace()
+    copies, known = DeviceCopies(torch.ones(2)), sys.gettrace()
     copies[torch.device("cpu")] = torch.ones(2)
 
     def trace(frame, event, arg):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from toys import add_kernel, add_op, body_op, define, pair, spec, tensor
+from toys import add_kernel, add_op, body_op, composite, define, pair, spec, tensor
 
 from tileops import backend
 from tileops._core.runtime.record import SignatureCall
@@ -241,13 +241,7 @@ def test_enumeration_walks_declared_places_once():
 
 def test_enumeration_goes_into_sub_ops_and_not_into_targets():
     part = add_op()
-    cls = body_op(
-        "Outer", {"x": tensor()}, {"z": tensor()},
-        lambda self, x: self.delegate_for("part", None)(x, x),
-        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
-    )  # fmt: skip
-    cls.delegate_types = {"part": part}
-    op = cls()
+    op = composite(part)()
     op(torch.ones(2))
     (kernel,) = op.iter_kernels()
     assert op.held_delegates()[0].built_entries("add").values() is not None

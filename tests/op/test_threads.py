@@ -12,11 +12,10 @@ from toys import (
     add_kernel,
     add_op,
     at_once,
-    body_op,
+    composite,
     elsewhere,
     pair,
     slow,
-    tensor,
 )
 
 from tileops import backend
@@ -292,19 +291,6 @@ def test_tuning_request_during_a_build_leaves_no_kernel_untuned(tmp_path, monkey
     op_kernels = list(op.iter_kernels())
     assert len(op_kernels) == THREADS - 1
     assert all(kernel._tuning_asked for kernel in op_kernels)
-
-
-def composite(part):
-    def forward(self, x):
-        y = self.delegate_for("part", None)(x, x)
-        return self.delegate_for("part", None)(y, x)
-
-    cls = body_op(
-        "Outer", {"x": tensor()}, {"z": tensor()}, forward,
-        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
-    )  # fmt: skip
-    cls.delegate_types = {"part": part}
-    return cls
 
 
 def test_records_of_sub_ops_never_cross_threads(monkeypatch):

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 import torch
-from toys import AddKernel, add_kernel, add_op, body_op, pair, tensor
+from toys import AddKernel, add_kernel, add_op, composite, pair
 
 from tileops import backend
 from tileops._core.dispatch import tuning
@@ -99,13 +99,7 @@ def test_request_is_idempotent():
 
 def test_composite_passes_the_request_down():
     part = add_op({"plain": tunable()})
-    cls = body_op(
-        "Outer", {"x": tensor()}, {"z": tensor()},
-        lambda self, x: self.delegate_for("part", None)(x, x),
-        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
-    )  # fmt: skip
-    cls.delegate_types = {"part": part}
-    op = cls()
+    op = composite(part)()
     op(torch.ones(3))
     op.request_tune()
     assert op.held_delegates()[0]._tune_requested

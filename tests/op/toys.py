@@ -153,6 +153,21 @@ def body_op(stem, inputs, outputs, forward, params=None, signature=None, **field
     return define(stem, spec(inputs, outputs, params, signature, **fields), **members)
 
 
+def composite(part):
+    """A composite of one stage that calls the same sub-op twice, on `(x, x)` and on `(y, x)`."""
+
+    def forward(self, x):
+        y = self.delegate_for("part", None)(x, x)
+        return self.delegate_for("part", None)(y, x)
+
+    cls = body_op(
+        "Outer", {"x": tensor()}, {"z": tensor()}, forward,
+        composition={"kind": "composite", "stages": [{"name": "part", "op": part.__name__}]},
+    )  # fmt: skip
+    cls.delegate_types = {"part": part}
+    return cls
+
+
 def pair(n=6, dtype=torch.float32, seed=0):
     """Two random rows."""
     generator = torch.Generator().manual_seed(seed)

@@ -73,7 +73,7 @@ def grouped_query_attention_dense_bwd(
     if not found.requires_grad:  # there is no head or no request
         return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     dq, dk, dv = torch.autograd.grad(found, leaves, do.double())
-    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+    return _rounded((dq, dk, dv), (q, k, v))
 
 
 def grouped_query_attention_bwd(
@@ -97,7 +97,7 @@ def grouped_query_attention_bwd(
     found = scores @ keys, scores.mT @ queries, weights.mT @ grads
     dq, dk, dv = (x.transpose(1, 2) for x in found)
     dk, dv = (x.unflatten(2, (k.shape[2], group)).sum(3) for x in (dk, dv))
-    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+    return _rounded((dq, dk, dv), (q, k, v))
 
 
 def multi_head_attention_bwd(
@@ -230,6 +230,14 @@ def multi_head_latent_attention_decode_with_kv_cache(
         seen = torch.ones(1, len(keys), dtype=torch.bool)
         out[request] = _attend(queries, keys, latent, seen, scale, None)[0]
     return out.to(q.dtype)
+
+
+def _rounded(
+    grads: tuple[Tensor, Tensor, Tensor], inputs: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v, each in the dtype of its input."""
+    dq, dk, dv = (grad.to(x.dtype) for grad, x in zip(grads, inputs, strict=True))
+    return dq, dk, dv
 
 
 def _scale(q: Tensor, sm_scale: float | None) -> float:

@@ -128,14 +128,22 @@ class Entries(Calls):
                         kernel.request_tune()
             return entry
 
-    def _check_request(self, interface: str, call: CallSpec) -> None:
-        """The interface is declared and the call spec is of its type."""
+    def _all_entries(self) -> list[Any]:
+        """What is built, of every interface; for a caller that holds the build lock."""
+        return [entry for built in self._built_entries.values() for entry in built.values()]
+
+    def _check_interface(self, interface: str) -> None:
+        """The interface is declared."""
         if interface not in self.interfaces:
             declared = ", ".join(map(repr, self.interfaces)) or "none"
             raise OpNotAvailableError(
                 f"{self._name} has no kernel interface {interface!r}; declared: {declared}; "
                 f"{self._known_targets()}"
             )
+
+    def _check_request(self, interface: str, call: CallSpec) -> None:
+        """The interface is declared and the call spec is of its type."""
+        self._check_interface(interface)
         request = self.interfaces[interface].request
         if not isinstance(call, request):
             raise TypeError(

@@ -10,7 +10,6 @@ from tileops._core.dispatch.kernel import Kernel
 from tileops._core.op.composite import Composite
 from tileops._core.op.entries import kernels_in
 from tileops._core.op.state import _UNRESOLVED
-from tileops.errors import OpNotAvailableError
 
 if TYPE_CHECKING:
     from tileops._core.runtime.plan import _SignaturePlan
@@ -103,7 +102,7 @@ class Records(Composite):
     def _walk_kernels(self) -> Iterator[Kernel]:
         self._demand_constructed()
         with self._build_lock:
-            entries = [entry for built in self._built_entries.values() for entry in built.values()]
+            entries = self._all_entries()
         for entry in entries:
             yield from kernels_in(entry)
         for op in self.held_delegates():
@@ -118,12 +117,7 @@ class Records(Composite):
             OpNotAvailableError: the interface is not declared.
         """
         self._demand_constructed()
-        if interface not in self.interfaces:
-            declared = ", ".join(map(repr, self.interfaces)) or "none"
-            raise OpNotAvailableError(
-                f"{self._name} has no kernel interface {interface!r}; declared: {declared}; "
-                f"{self._known_targets()}"
-            )
+        self._check_interface(interface)
         if self._is_target_served():
             return MappingProxyType(self._target_kernels)
         return MappingProxyType(self._built_entries.get(interface, {}))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tileops._core.op.base import Op
     from tileops._core.op.stack import Report
     from tileops._core.runtime.construction import Constructed
-    from tileops._core.runtime.placement import Copies
+    from tileops._core.runtime.placement import DeviceCopies
     from tileops._core.runtime.plan import _SignaturePlan
     from tileops._core.runtime.record import SignatureCall
     from tileops._core.spec.model import OpSpec
@@ -113,7 +113,7 @@ class OpState(ABC):
     # Running group; the construction-time tensors belong to it too.
     composition_only: bool = False
     """Whether injected objects exclude a target's builder."""
-    _placed_tensors: dict[str, Copies]
+    _placed_tensors: dict[str, DeviceCopies]
     _delegates: dict[str, dict[Hashable, Op]]
     _delegate_stages: dict[int, str]
     _effect_branches: dict[tuple[bool, ...], Any]

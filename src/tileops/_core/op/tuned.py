@@ -21,7 +21,7 @@ class Tuned(Records):
             self._tune_requested = True
             if self._is_target_served():
                 self._warn_untunable()
-            entries = [entry for built in self._built_entries.values() for entry in built.values()]
+            entries = self._all_entries()
             backward = self._backward_op
         for entry in entries:
             for kernel in kernels_in(entry):

@@ -16,7 +16,7 @@ from tileops._core.lang.faults import EvaluationFault
 from tileops._core.lang.members import Accepted
 from tileops._core.lang.values import shown
 from tileops._core.runtime.algebraic import AdtScope, Classes, bad_field
-from tileops._core.runtime.ownership import owned, owned_algebraic
+from tileops._core.runtime.defensive_copies import owned, owned_algebraic
 from tileops._core.runtime.record import SignatureCall
 from tileops._core.runtime.symbolic import demand
 from tileops._core.signature.plan import CheckParam, Plan

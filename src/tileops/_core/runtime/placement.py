@@ -55,7 +55,7 @@ def _common(tensors: Sequence[torch.Tensor | None]) -> torch.device | Conflict |
     return found
 
 
-class Copies(dict[torch.device, torch.Tensor]):
+class DeviceCopies(dict[torch.device, torch.Tensor]):
     """The copies of one construction-time tensor by device, and the tensor they were made from.
 
     Args:
@@ -68,9 +68,9 @@ class Copies(dict[torch.device, torch.Tensor]):
         super().__init__()
         self.source = source
 
-    def __copy__(self) -> Copies:
+    def __copy__(self) -> DeviceCopies:
         """The same copies, in one step that no thread sees half done."""
-        twin = Copies(self.source)
+        twin = DeviceCopies(self.source)
         twin.update(self)
         return twin
 
@@ -86,7 +86,7 @@ class Copies(dict[torch.device, torch.Tensor]):
 def as_bound(op: Any, name: str) -> Any:
     """A construction-time tensor as it was bound, whatever calls have put in its place."""
     tensor = getattr(op, name, None)
-    copies: Copies | None = op._placed_tensors.get(name)
+    copies: DeviceCopies | None = op._placed_tensors.get(name)
     return tensor if copies is None else copies.origin(tensor)
 
 
@@ -156,9 +156,9 @@ def placed(
     wanted = DTYPES[dtype]
     if device is None or is_traced():
         return tensor
-    copies: Copies | None = op._placed_tensors.get(name)
+    copies: DeviceCopies | None = op._placed_tensors.get(name)
     if copies is None or not copies.knows(tensor):
-        copies = op._placed_tensors[name] = Copies(tensor)
+        copies = op._placed_tensors[name] = DeviceCopies(tensor)
     found = copies.get(device)
     if found is None or found.dtype is not wanted:
         if copies.source.is_meta and device.type != "meta":

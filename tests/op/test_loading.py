@@ -76,11 +76,21 @@ raise Speechless
     [
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("import sys; sys.exit()", "SystemExit: "),
+        ("raise GeneratorExit", "GeneratorExit: "),
+        ("raise type('Abort', (BaseException,), {})('leave')", "Abort: leave"),
         (SPEECHLESS, "Speechless: (its text cannot be made)"),
         (r"raise ValueError('a\n  b\x1b[31m')", r"ValueError: a b\x1b[31m"),
         ("raise ValueError('x' * 9000)", f"ValueError: {'x' * 500}…"),
     ],
-    ids=["exit", "quiet exit", "speechless", "unprintable", "long"],
+    ids=[
+        "exit",
+        "quiet exit",
+        "generator's exit",
+        "no exception",
+        "speechless",
+        "unprintable",
+        "long",
+    ],
 )
 def test_every_failure_is_one_printable_line(packages, source, failure):
     half = HALF.format(error="").replace("raise ", source)

@@ -69,6 +69,10 @@ def test_explain_follows_its_body(run: Any) -> None:
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "ImportError: the import of acme_fails.ops exits: SystemExit: 3"),
+        (
+            "raise GeneratorExit(6)",
+            "ImportError: the import of acme_fails.ops exits: GeneratorExit: 6",
+        ),
     ],
 )
 def test_a_pack_whose_module_fails_is_one_error(

@@ -92,6 +92,8 @@ def test_importing_the_upper_pack_first_finds_both(install: Any) -> None:
         ({}, "acme_none:SPEC", "ModuleNotFoundError: No module named 'acme_none'"),
         ({"acme_raise/__init__.py": "1 / 0"}, "acme_raise:SPEC", "ZeroDivisionError"),
         ({"acme_leave/__init__.py": "raise SystemExit"}, "acme_leave:SPEC", "SystemExit"),
+        ({"acme_end/__init__.py": "raise GeneratorExit"}, "acme_end:SPEC", "GeneratorExit"),
+        ({"acme_call/__init__.py": "def f():\n    raise BaseException"}, "acme_call:f", "BaseEx"),
         ({"acme_bad/__init__.py": "SPEC = 3"}, "acme_bad:SPEC", "resolves to int, expected a path"),
         ({"acme_gone/__init__.py": "SPEC = '/none.yaml'"}, "acme_gone:SPEC", "cannot be read"),
         ({}, "not a module", "the value of an entry point is MODULE or MODULE:NAME"),

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from tileops._core.lang.values import printable
 
 FAILURES = (Exception, SystemExit)
-"""What counts as a failure of a plug-in, which may not end the process either. An interrupt comes
-from outside, and goes through."""
+"""What counts as a failure of a plug-in's code that is called. It may not end the process either;
+an interrupt comes from outside, and goes through. An import that fails may raise anything."""
 
 _LONGEST = 500
 """How many characters of a failure are worth a line."""
@@ -124,7 +124,9 @@ def module(name: str) -> ModuleType:
     """
     try:
         return import_module(name)
-    except SystemExit as error:
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         raise ImportError(f"the import of {name} exits: {described(error)}", name=name) from error
 
 

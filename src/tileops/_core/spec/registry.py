@@ -26,7 +26,6 @@ from tileops._core.lang.values import printable
 from tileops._core.locks import make_lock
 from tileops._core.owners import Origin
 from tileops._core.plugins import (
-    FAILURES,
     Loading,
     described,
     entry_points,
@@ -256,11 +255,11 @@ def _load_entry_point(point: EntryPoint) -> None:
     try:
         with owners.under_way(point):
             content = _resolve(point, half)
-    except FAILURES as error:
-        failure = described(error)
-    except BaseException:
+    except KeyboardInterrupt:
         owners.withdraw(point)
         raise
+    except BaseException as error:  # Only an interrupt comes from outside.
+        failure = described(error)
     if failure and any(map(is_importing, _points)):
         return
     with _lock:

@@ -1,7 +1,7 @@
 """Loading backend packages: entry points of group `tileops.backends`, each as a transaction.
 
 They are imported once per process, in order of name and value, when the registry is first asked;
-packs are imported before, since their import may construct ops. A package that raises or exits
+packs are imported before, since their import may construct ops. A package that raises anything
 leaves nothing behind but a line in the list of failures, and loading goes on. Warnings come only
 after all packages were tried, so that a warning turned into an error neither cuts loading short nor
 repeats it. A package whose import is interrupted leaves nothing behind either, and is tried again
@@ -19,7 +19,6 @@ from importlib.metadata import EntryPoint
 from tileops._core import owners
 from tileops._core.locks import make_lock
 from tileops._core.plugins import (
-    FAILURES,
     Loading,
     described,
     entry_points,
@@ -152,13 +151,13 @@ def _load(point: EntryPoint) -> None:
     try:
         with owners.under_way(point):
             loaded(point)
-    except FAILURES as error:
-        failure = described(error)
-        owners.has_failed(point, failure)
-    except BaseException:
+    except KeyboardInterrupt:
         owners.withdraw(point)
         _forget(point, modules)
         raise
+    except BaseException as error:  # Only an interrupt comes from outside.
+        failure = described(error)
+        owners.has_failed(point, failure)
     _loadings[point] = Loading.of(point, time.perf_counter() - started, failure)
 
 

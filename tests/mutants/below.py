@@ -105,8 +105,11 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
     "dispatch/tuning.py": (
         M("generator = torch.Generator(seen.device).manual_seed(seed)", "generator = None",
           "test_kernel_tuning.py::test_the_caller_s_random_numbers_stay_as_they_were"),
-        M("kernel.config = candidates[best]", "pass",
+        M("kernel.config = config", "pass",
           "test_kernel_tuning.py::test_kernel_that_was_launched_tunes_at_once"),
+        M("if known is not None and _runs(probe, candidates[known], inputs):",
+          "if known is not None:",
+          "test_kernel_tuning.py::test_kept_candidate_that_no_longer_compiles_is_not_used"),
         M("part.unlink(missing_ok=True)", "pass",
           "test_kernel_tuning.py::test_interrupted_write_leaves_no_file"),
         M("part.replace(target)", "pass",

@@ -274,6 +274,25 @@ def test_stale_candidate_is_not_used(timed, cache, place):
     assert len(timed) == 6
 
 
+def test_kept_candidate_that_no_longer_compiles_is_not_used(timed, monkeypatch):
+    def tuned():
+        kernel = Tunable()
+        kernel.request_tune()
+        kernel(torch.zeros(3))
+        return kernel(torch.zeros(3)).sum(), kernel.config["cost"]
+
+    assert tuned() == (3, 2)
+    make_program = Tunable.make_program
+
+    def stricter(self, config):
+        if config == {"cost": 2}:
+            raise RuntimeError("takes too much shared memory")
+        return make_program(self, config)
+
+    monkeypatch.setattr(Tunable, "make_program", stricter)
+    assert tuned() == (3, 3)
+
+
 def test_file_that_cannot_be_put_in_place_is_said_and_removed(timed, cache, monkeypatch):
     def refuse(self, *_args):
         raise PermissionError("replace refused")

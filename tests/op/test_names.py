@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from tileops import Op
 from tileops._core.boundary.naming import operator_name, stem
 from tileops._core.signature.plan import EffectBranch
+from tileops._core.spec.names import MEMBERS
 from tileops._core.spec.registry import lookup
 
 
@@ -73,3 +75,8 @@ def test_suffix(branch, suffix):
     spec = lookup("FusedAddRMSNormFwdOp")
     assert list(spec.signature.outputs) == ["output", "residual_out"]
     assert operator_name(spec, branch) == f"norm_fused_add_rms_norm_fwd{suffix}"
+
+
+def test_no_parameter_is_called_like_a_member_of_every_op():
+    members = {name for name in dir(Op) if not name.startswith("_")}
+    assert members - {"dtype"} == MEMBERS

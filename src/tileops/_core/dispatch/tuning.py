@@ -111,13 +111,13 @@ def tune(kernel: Kernel) -> None:
     candidates = tuple(kernel.autotune_configs or ())
     inputs = kernel.tuning_inputs()
     key = _key(kernel, candidates, inputs)
-    known = _load(key, len(candidates))
-    if known is not None:
-        kernel.config = candidates[known]
-        return
     probe = copy.copy(kernel)
     probe._lock = make_lock()
     probe._programs = dict(kernel._programs)
+    known = _load(key, len(candidates))
+    if known is not None and _runs(probe, candidates[known], inputs):
+        _adopt(kernel, probe, candidates[known])
+        return
     best, errors = _fastest(probe, candidates, inputs)
     if best is None:
         last = f"; the last one: {described(errors[-1])}" if errors else ""
@@ -127,9 +127,24 @@ def tune(kernel: Kernel) -> None:
             stacklevel=2,
         )
         return
-    kernel._programs.update(probe._programs)
-    kernel.config = candidates[best]
+    _adopt(kernel, probe, candidates[best])
     _store(key, best)
+
+
+def _adopt(kernel: Kernel, probe: Kernel, config: Config) -> None:
+    """Have the kernel launch a configuration, with the programs that were made to try it."""
+    kernel._programs.update(probe._programs)
+    kernel.config = config
+
+
+def _runs(probe: Kernel, config: Config, inputs: tuple[Any, ...]) -> bool:
+    """Whether a configuration that was kept still runs: the compiler may be another since."""
+    try:
+        probe.config = config
+        probe.forward(*inputs)
+    except Exception:
+        return False
+    return True
 
 
 def _fastest(

@@ -12,6 +12,14 @@ FAMILY = re.compile(r"[a-z][a-z0-9_]*")
 LABEL = re.compile(r"[A-Za-z0-9._-]{1,24}")
 RESERVED = frozenset({"out", "self", "target", "dtypes", "instance_key", "inf", "Ellipsis"})
 """The schema of an operator admits no argument called `Ellipsis`."""
+MEMBERS = frozenset({
+    "built_entries", "compile_op_names", "composition_only", "delegate_for", "delegate_types",
+    "eval_roofline", "eval_roofline_read_bytes", "explain", "forward", "held_delegates",
+    "injected_parameters", "interfaces", "iter_kernels", "kernel_config", "kernel_for",
+    "kernel_types", "key_for", "last_call", "request_tune", "roof_key", "roofline_data_terms",
+    "serving_target",
+})  # fmt: skip
+"""What every op has beside `dtype`: a parameter is an attribute too, and would hide it."""
 RESERVED_FAMILIES = frozenset(
     {"ops", "kernels", "manifest", "backend", "errors", "bench", "cli", "demo", "testing"}
 )
@@ -59,6 +67,11 @@ def name_fault(name: str) -> str | None:
     if name in RESERVED or name in BITS:
         return f"{name!r} is reserved"
     return None
+
+
+def parameter_fault(name: str) -> str | None:
+    """Why a name cannot be a parameter's, or None."""
+    return f"{name!r} is a member of every op" if name in MEMBERS else name_fault(name)
 
 
 def is_dotted(path: object, least: int) -> bool:

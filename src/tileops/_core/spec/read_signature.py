@@ -18,7 +18,7 @@ from tileops._core.spec.model import (
     Signature,
     TensorInput,
 )
-from tileops._core.spec.names import name_fault
+from tileops._core.spec.names import name_fault, parameter_fault
 from tileops._core.spec.read_families import read_families
 from tileops._core.spec.read_params import check_param_order, read_params
 from tileops._core.spec.read_tensors import (
@@ -102,7 +102,7 @@ def _distinct(named: Mapping[str, Mapping[str, Entry]]) -> dict[str, dict[str, E
     kept: dict[str, dict[str, Entry]] = {key: {} for key in NAMED}
     for key in NAMED:
         for name, entry in named[key].items():
-            fault = name_fault(name)
+            fault = parameter_fault(name) if key == "params" else name_fault(name)
             if name in owners:
                 fault = f"{name!r} is already {_WHAT[owners[name]]}"
             else:

@@ -328,6 +328,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_composite.py::test_tuned_mode_is_passed_on"),
         M("self._delegate_stages[id(op)] = stage", "pass",
           "test_composite.py::test_records_are_filed_under_their_stages_in_completion_order"),
+        M("one._backward_op = other", "pass",
+          "test_composite.py::test_a_stage_computes_the_gradients_of_another"),
         M("if op is given:", "if False:", "test_composite.py::test_given_is_held_elsewhere"),
         M("if start is goal:", "if False:",
           "test_composite.py::test_op_cannot_hold_itself_or_what_holds_it"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from toys import ADD_SPEC, add_op, body_op, define, elsewhere, pair, spec, tensor
@@ -47,6 +49,31 @@ def test_given_op_is_held_with_its_own_target_and_params_are_ignored(part, outer
     assert op.delegate_for("first", None, given, alpha=2.0) is given
     assert (given.alpha, given.target) == (7.0, backend.BUILTIN)
     assert op.composition_only is True
+
+
+@pytest.mark.parametrize("order", [("run", "slope"), ("slope", "run")])
+def test_a_stage_computes_the_gradients_of_another(order):
+    """Whichever is held first, and in copies; one held for another identity does not."""
+    slope = define(
+        "Slope", spec({"dz": tensor()}, {"dx": tensor()}), forward=lambda self, dz: 3 * dz
+    )
+    fields = {"op": slope.__name__, "inputs": {"dz": "grad(z)"}, "outputs": {"dx": "x"}}
+    declared = spec({"x": tensor()}, {"z": tensor()}, backward=fields)
+    run = define("Run", declared, forward=lambda self, x: 3 * x)
+    stages = {"run": run, "slope": slope}
+    op = composite(stages, lambda self, x: self.delegate_for("run", None)(x))()
+    for stage in order:
+        op.delegate_for(stage, None)
+    alone = op.delegate_for("run", 1)
+    copies = copy.copy(op), copy.deepcopy(op)
+    for each in (op, *copies):
+        held = each.delegate_for("slope", None)
+        assert each.delegate_for("run", None)._backward() is held
+        x = torch.ones(2, requires_grad=True)
+        each(x).sum().backward()
+        assert x.grad.tolist() == [3, 3]
+        assert held.last_call.written == ()
+    assert alone._backward() is not op.delegate_for("slope", None)
 
 
 def test_tuned_mode_is_passed_on(part, outer):

@@ -148,6 +148,31 @@ def partial_op(dtypes="float32 | float64"):
     return op
 
 
+def test_outputs_whose_gradients_nothing_takes_require_none():
+    backward = define(
+        "Kept", spec({"dy": tensor(), "s": tensor()}, {"dx": tensor()}, {}, FORALL),
+        forward=lambda self, dy, s: dy * s,
+    )  # fmt: skip
+    declared = spec(
+        {"x": tensor()}, {"y": tensor(), "s": tensor()}, {}, FORALL,
+        backward={
+            "op": backward.__name__, "inputs": {"dy": "grad(y)", "s": "s"}, "outputs": {"dx": "x"}
+        },
+    )  # fmt: skip
+    op = define("Kept", declared, forward=lambda self, x: (x.sin(), x.cos()))()
+    (x, _) = leaves(torch.float64)
+    y, s = op(x)
+    assert y.requires_grad
+    assert not s.requires_grad
+    (y.sum() + s.sum()).backward()
+    torch.testing.assert_close(x.grad, x.detach().cos())
+    assert torch.autograd.gradcheck(lambda x: op(x)[0], [x])
+    torch._dynamo.reset()
+    compiled = torch.compile(op, fullgraph=True, backend="aot_eager")
+    assert [part.requires_grad for part in compiled(x)] == [True, False]
+    torch._dynamo.reset()
+
+
 def test_inputs_without_a_gradient_are_refused():
     op, (x, w) = partial_op(), leaves()
     with pytest.raises(RuntimeError) as caught:

@@ -2,12 +2,21 @@
 
 from torch import Tensor
 
+from tileops.linear_attention.ops import chunked as _chunked
+from tileops.linear_attention.ops import decode as _decode
 from tileops.linear_attention.ops import forward as _forward
 from tileops.linear_attention.ops import gradients as _gradients
 
 __all__ = [
+    "DeltaNetAutogradFwdOp",
+    "DeltaNetBwdOp",
+    "DeltaNetDecodeFwdOp",
+    "DeltaNetFwdOp",
     "DeltaNetInferenceBwdOp",
     "DeltaNetInferenceFwdOp",
+    "GLABwdOp",
+    "GLADecodeFwdOp",
+    "GLAFwdOp",
     "GLAInferenceBwdOp",
     "GLAInferenceFwdOp",
     "GatedDeltaNetBwdOp",
@@ -15,6 +24,174 @@ __all__ = [
     "KimiDeltaAttentionBwdOp",
     "KimiDeltaAttentionFwdOp",
 ]
+
+class DeltaNetAutogradFwdOp(_chunked.DeltaNetAutogradFwdOp):
+    """The delta rule in chunks, as `DeltaNetFwdOp`, of which it returns `o` alone.
+
+    What the gradients reuse lives as long as autograd may ask for them; without gradients it is
+    dropped at once.
+    """
+
+    def __init__(self, chunk_size: int = 64, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            chunk_size: `int`, 64
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> Tensor:
+        """Call the op.
+
+        Args:
+            q: `T[B, H, L, DK]`
+            k: `T[B, H, L, DK]`
+            v: `T[B, H, L, DV]`
+            beta: `T[B, H, L]`
+
+        Returns:
+            o: `T[B, H, L, DV]`
+
+        ∀ B, H, L, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        let NC = L // chunk_size
+        where B > 0 and H > 0 and L > 0 and DK > 0 and DV > 0
+          and chunk_size > 0 and L % chunk_size == 0
+        """
+
+class DeltaNetBwdOp(_chunked.DeltaNetBwdOp):
+    """Gradients of `DeltaNetFwdOp`: returns `(dq, dk, dv, dbeta)`.
+
+    Each chunk starts from the state that `S` holds of it; of `Aw` and `Au` only what lies below the
+    diagonal is read. Sums are float32 and rounded once.
+
+    Source: the derivative of the forward op.
+    """
+
+    def __init__(self, chunk_size: int = 64, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            chunk_size: `int`, 64
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self,
+        do: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        beta: Tensor,
+        S: Tensor,
+        Aw: Tensor,
+        Au: Tensor,
+        w: Tensor,
+        u: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            do: `T[B, H, L, DV]`
+            q: `T[B, H, L, DK]`
+            k: `T[B, H, L, DK]`
+            v: `T[B, H, L, DV]`
+            beta: `T[B, H, L]`
+            S: `float32[B, H, NC + 1, DK, DV]`
+            Aw: `T[B, H, L, chunk_size]`
+            Au: `T[B, H, L, chunk_size]`
+            w: `T[B, H, L, DK]`
+            u: `T[B, H, L, DV]`
+
+        Returns:
+            dq: `T[B, H, L, DK]`
+            dk: `T[B, H, L, DK]`
+            dv: `T[B, H, L, DV]`
+            dbeta: `T[B, H, L]`
+
+        ∀ B, H, L, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        let NC = L // chunk_size
+        where B > 0 and H > 0 and L > 0 and DK > 0 and DV > 0
+          and chunk_size > 0 and L % chunk_size == 0
+        """
+
+class DeltaNetDecodeFwdOp(_decode.DeltaNetDecodeFwdOp):
+    """One token of the delta rule, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = qᵀ S`: `(o, new_state)`.
+
+    The state that is given stays as it is. Arithmetic is float32; the new state is rounded once.
+    Source: DeltaNet, Yang et al. 2024.
+    """
+
+    def __init__(self, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, H, DK]`
+            k: `T[B, H, DK]`
+            v: `T[B, H, DV]`
+            beta: `T[B, H]`
+            state: `T[B, H, DK, DV]`
+
+        Returns:
+            o: `T[B, H, DV]`
+            new_state: `T[B, H, DK, DV]`
+
+        ∀ B, H, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        where B > 0 and H > 0 and DK > 0 and DV > 0
+        """
+
+class DeltaNetFwdOp(_chunked.DeltaNetFwdOp):
+    """The delta rule in chunks, `S ← S + beta k (v - kᵀ S)ᵀ`, `o = qᵀ S`, from a state of zeros.
+
+    Returns `(o, S, Aw, Au, w, u)`. `S` holds the states at the bounds of chunks. With
+    `A = (1 + tril(beta k kᵀ, -1))⁻¹` of each chunk, `Aw` and `Au` are `A`, `w = A (beta k)` and
+    `u = A (beta v)`: what `DeltaNetBwdOp` reuses. Arithmetic is float32. There is a gradient
+    through `o` only.
+
+    Source: Yang et al., Parallelizing Linear Transformers with the Delta Rule over Sequence
+    Length, 2024.
+    """
+
+    def __init__(self, chunk_size: int = 64, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            chunk_size: `int`, 64
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, H, L, DK]`
+            k: `T[B, H, L, DK]`
+            v: `T[B, H, L, DV]`
+            beta: `T[B, H, L]`
+
+        Returns:
+            o: `T[B, H, L, DV]`
+            S: `float32[B, H, NC + 1, DK, DV]`
+            Aw: `T[B, H, L, chunk_size]`
+            Au: `T[B, H, L, chunk_size]`
+            w: `T[B, H, L, DK]`
+            u: `T[B, H, L, DV]`
+
+        ∀ B, H, L, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        let NC = L // chunk_size
+        where B > 0 and H > 0 and L > 0 and DK > 0 and DV > 0
+          and chunk_size > 0 and L % chunk_size == 0
+        """
 
 class DeltaNetInferenceBwdOp(_gradients.DeltaNetInferenceBwdOp):
     """Gradients of `DeltaNetInferenceFwdOp`: returns `(dq, dk, dv, dbeta, dinitial_state)`.
@@ -134,6 +311,131 @@ class DeltaNetInferenceFwdOp(_forward.DeltaNetInferenceFwdOp):
           and not present(cu_seqlens_cpu) or present(cu_seqlens)
           and not present(cu_seqlens) or B == 1
           and not present(scale) or -inf < scale.value and scale.value < inf
+        """
+
+class GLABwdOp(_chunked.GLABwdOp):
+    """Gradients of `GLAFwdOp`: returns `(dq, dk, dg, dv)`, float32.
+
+    Each chunk starts from the state that `h` holds of it, the first from zeros unless
+    `has_initial_state`; the last state is not read. `dht` is the gradient of the final state, and
+    `scale` is `DK ** -0.5` unless above 0. Source: the derivative of the forward op.
+    """
+
+    def __init__(
+        self,
+        chunk_size: int = 64,
+        scale: float = -1.0,
+        has_initial_state: bool = False,
+        *,
+        target: str | None = None,
+    ) -> None:
+        """Construct the op.
+
+        Args:
+            chunk_size: `int`, 64
+            scale: `float`, -1.0
+            has_initial_state: `bool`, False
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, h: Tensor, do: Tensor, dht: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, S, H, DK]`
+            k: `T[B, S, H, DK]`
+            v: `T[B, S, H, DV]`
+            g: `T[B, S, H, DK]`
+            h: `float32[B, NC + 1, H, DK, DV]`
+            do: `T[B, S, H, DV]`
+            dht: `float32[B, H, DK, DV]`
+
+        Returns:
+            dq: `float32[B, S, H, DK]`
+            dk: `float32[B, S, H, DK]`
+            dg: `float32[B, S, H, DK]`
+            dv: `float32[B, S, H, DV]`
+
+        ∀ B, S, H, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        let NC = S // chunk_size
+        where B > 0 and S > 0 and H > 0 and DK > 0 and DV > 0
+          and chunk_size > 0 and S % chunk_size == 0
+        """
+
+class GLADecodeFwdOp(_decode.GLADecodeFwdOp):
+    """One token of gated linear attention, `S ← diag(exp(gk)) S + k vᵀ`, `o = scale * qᵀ S`.
+
+    Returns `(o, new_state)`; the state that is given stays as it is. `scale` is `DK ** -0.5` unless
+    above 0. Arithmetic is float32; the new state is rounded once. Source: Yang et al. 2023.
+    """
+
+    def __init__(self, scale: float = -1.0, *, target: str | None = None) -> None:
+        """Construct the op.
+
+        Args:
+            scale: `float`, -1.0
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, gk: Tensor, v: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, H, DK]`
+            k: `T[B, H, DK]`
+            gk: `T[B, H, DK]`
+            v: `T[B, H, DV]`
+            state: `T[B, H, DK, DV]`
+
+        Returns:
+            o: `T[B, H, DV]`
+            new_state: `T[B, H, DK, DV]`
+
+        ∀ B, H, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        where B > 0 and H > 0 and DK > 0 and DV > 0
+        """
+
+class GLAFwdOp(_chunked.GLAFwdOp):
+    """Gated linear attention in chunks, `S ← diag(exp(g)) S + k vᵀ`, `o = scale * qᵀ S`.
+
+    Returns `(o, final_state)`. `scale` is `DK ** -0.5` unless above 0; the initial state is zeros
+    unless given. Arithmetic is float32. Source: Yang et al. 2023.
+    """
+
+    def __init__(
+        self, chunk_size: int = 64, scale: float = -1.0, *, target: str | None = None
+    ) -> None:
+        """Construct the op.
+
+        Args:
+            chunk_size: `int`, 64
+            scale: `float`, -1.0
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, initial_state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            q: `T[B, S, H, DK]`
+            k: `T[B, S, H, DK]`
+            v: `T[B, S, H, DV]`
+            g: `T[B, S, H, DK]`
+            initial_state: `float32[B, H, DK, DV]`
+
+        Returns:
+            o: `T[B, S, H, DV]`
+            final_state: `float32[B, H, DK, DV]`
+
+        ∀ B, S, H, DK, DV : Dim, T ∈ {float16, bfloat16, float32}
+        where B > 0 and S > 0 and H > 0 and DK > 0 and DV > 0
+          and chunk_size > 0 and S % chunk_size == 0
         """
 
 class GLAInferenceBwdOp(_gradients.GLAInferenceBwdOp):

@@ -1,9 +1,10 @@
 """The gradient formula of an op whose spec names a backward op.
 
 The formula saves the tensors that the backward op takes, and calls that op; it computes nothing
-itself. Registered for branches that write nothing: an operator that writes has no formula. The
-dtypes in which the backward op gives gradients are looked up when a gradient is in sight, since its
-spec may be registered after that of the forward op.
+itself. Outputs whose gradients that op does not take require no grad. Registered for branches that
+write nothing: an operator that writes has no formula. The dtypes in which the backward op gives
+gradients are looked up when a gradient is in sight, since its spec may be registered after that of
+the forward op.
 """
 
 from __future__ import annotations
@@ -43,12 +44,9 @@ def gradient_formula(spec: OpSpec, branch: EffectBranch) -> Formula | None:
 
 def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formula:
     names = tuple(spec.signature.inputs)
-    arriving = {
-        name: match.group(1)
-        for name, source in declared.inputs.items()
-        if (match := _GRADIENT.fullmatch(source))
-    }
+    arriving = outputs_by_gradient(declared)
     kept = {name: source for name, source in declared.inputs.items() if name not in arriving}
+    untaken = [name for name in returned if name not in arriving.values()]
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = output if isinstance(output, tuple) else (output,)
@@ -60,6 +58,7 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
         ctx.op = instances.find(inputs[-1])
         _check_dtypes(ctx.op, declared, tensors)
         ctx.save_for_backward(*(tensors.get(source) for source in kept.values()))
+        ctx.mark_non_differentiable(*(tensors[name] for name in untaken))
         ctx.count = len(inputs)
 
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -77,6 +76,15 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
         return (*(found.get(name) if needed else None for name, needed in wanted), *[None] * rest)
 
     return Formula(backward, setup_context)
+
+
+def outputs_by_gradient(declared: Backward) -> dict[str, str]:
+    """The outputs whose gradients the backward op takes, under the inputs that take them."""
+    return {
+        name: match.group(1)
+        for name, source in declared.inputs.items()
+        if (match := _GRADIENT.fullmatch(source))
+    }
 
 
 def _by_input(op: Any, declared: Backward, results: Any) -> dict[str, torch.Tensor | None]:

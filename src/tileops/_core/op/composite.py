@@ -97,8 +97,13 @@ class Composite(Entries):
             raise
 
     def _keep(self, stage: str, identity: Hashable, op: Op) -> None:
+        """Hold an op; a stage whose spec names another as its backward op gets that one."""
         self._delegate_stages[id(op)] = stage
         self._delegates.setdefault(stage, {})[identity] = op
+        for beside in [ops[identity] for ops in self._delegates.values() if identity in ops]:
+            for one, other in ((op, beside), (beside, op)):
+                if one._spec.backward is not None and one._spec.backward.op == other._spec.name:
+                    one._backward_op = other
 
     def _check_place(self, stage: str, identity: Hashable) -> None:
         asked: object = stage

@@ -126,8 +126,7 @@ class Copies(Differentiated):
         self._instance_key = instances.register(self)
         self._create_tables()
         for stage, identity, op in held:
-            self._delegates.setdefault(stage, {})[identity] = op
-            self._delegate_stages[id(op)] = stage
+            self._keep(stage, identity, op)
 
     def _carried(self) -> dict[str, Any]:
         """What a copy has as well; tensors that calls have moved as they were bound."""

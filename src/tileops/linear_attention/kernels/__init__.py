@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from tileops.linear_attention.kernels.delta_chunks import (
+    DeltaChunksBwdInterface,
+    DeltaChunksBwdPortableKernel,
+    DeltaChunksCall,
+    DeltaChunksFwdInterface,
+    DeltaChunksPortableKernel,
+)
+from tileops.linear_attention.kernels.gated_chunks import (
+    GatedChunksBwdInterface,
+    GatedChunksBwdPortableKernel,
+    GatedChunksCall,
+)
 from tileops.linear_attention.kernels.gradients import (
     StateRecurrenceBwdInterface,
     StateRecurrenceBwdPortableKernel,
@@ -14,7 +26,15 @@ from tileops.linear_attention.kernels.serving import (
 )
 
 __all__ = [
+    "DeltaChunksBwdInterface",
+    "DeltaChunksBwdPortableKernel",
+    "DeltaChunksCall",
+    "DeltaChunksFwdInterface",
+    "DeltaChunksPortableKernel",
     "Gate",
+    "GatedChunksBwdInterface",
+    "GatedChunksBwdPortableKernel",
+    "GatedChunksCall",
     "StateRecurrenceBwdInterface",
     "StateRecurrenceBwdPortableKernel",
     "StateRecurrenceCall",

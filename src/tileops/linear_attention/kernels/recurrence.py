@@ -81,27 +81,27 @@ def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
     # Sums of many logs cancel where two are subtracted.
     total = g.double().cumsum(-2)
     decay = total.exp().to(q.dtype)
-    pairs = _decay_of_pairs(total).to(q.dtype)
+    pairs = decay_of_pairs(total).to(q.dtype)
     u = v
     if beta is not None:
-        below = torch.tril(_products(k, k, pairs), -1) * beta
+        below = torch.tril(products(k, k, pairs), -1) * beta
         u = torch.linalg.solve_triangular(
             below, beta * (v - (k * decay) @ state), upper=False, unitriangular=True
         )
-    out = (q * decay) @ state + torch.tril(_products(q, k, pairs)) @ u
+    out = (q * decay) @ state + torch.tril(products(q, k, pairs)) @ u
     to_end = (total[..., -1:, :] - total).exp().to(q.dtype)
     last = decay[..., -1, :, None]
     return out, last * state + (k * to_end).mT @ u
 
 
-def _decay_of_pairs(total: Tensor) -> Tensor:
+def decay_of_pairs(total: Tensor) -> Tensor:
     """What is left at token i of what token j took up, `[…, C, C, 1 or K]`; 0 for later j."""
     left = total[..., :, None, :] - total[..., None, :, :]
     later = torch.ones(left.shape[-3:-1], dtype=torch.bool, device=left.device).triu(1)
     return left.masked_fill(later[..., None], -torch.inf).exp()
 
 
-def _products(a: Tensor, b: Tensor, pairs: Tensor) -> Tensor:
+def products(a: Tensor, b: Tensor, pairs: Tensor) -> Tensor:
     """`a_i · b_j` of all pairs, decayed."""
     if pairs.shape[-1] == 1:
         return a @ b.mT * pairs[..., 0]

@@ -27,6 +27,10 @@ class RecurrenceOp(Op):
         """The tensor-core unit of the last call's dtype."""
         return tensor_core(self.last_call.indices["T"])
 
+    def _factor(self, key_dim: int) -> float:
+        """What queries are multiplied by."""
+        return key_dim**-0.5 if self.scale is None else self.scale
+
     def _call(self, q: Tensor, v: Tensor, cu_seqlens: Tensor | None) -> StateRecurrenceCall:
         """The call spec of these tensors."""
         _, length, heads, key_dim = q.shape
@@ -35,7 +39,7 @@ class RecurrenceOp(Op):
             value_heads=v.shape[2],
             key_dim=key_dim,
             value_dim=v.shape[3],
-            scale=key_dim**-0.5 if self.scale is None else self.scale,
+            scale=self._factor(key_dim),
             gate=self.gate,
             is_raw_gate=self.use_gate_in_kernel,
             lower_bound=self.lower_bound,
@@ -130,3 +134,15 @@ class GatedLinearOp(RecurrenceOp):
     def __init__(self, scale: float | None = None, *, target: str | None = None) -> None:
         self.scale = scale
         super().__init__(target=target)
+
+
+class TrainedLinearOp(RecurrenceOp):
+    """Gated linear attention whose scale is that of serving unless it is above 0."""
+
+    gate = "channel"
+    has_delta_rule = False
+    scale: float
+
+    def _factor(self, key_dim: int) -> float:
+        """What queries are multiplied by."""
+        return self.scale if self.scale > 0 else key_dim**-0.5

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tileops._core.boundary.autograd import gradient_dtypes
+from tileops._core.boundary.autograd import gradient_dtypes, outputs_by_gradient
 from tileops._core.signature.discriminants import OUT
 from tileops._core.targets.selection import detected
 from tileops.backend import registered_targets
@@ -79,13 +79,22 @@ def leaves(call: DrawnCall) -> dict[str, Tensor]:
     return {name: t for name, t in inputs(call).items() if name in backward.outputs.values()}
 
 
+def arriving(call: DrawnCall, returned: object) -> list[Tensor | None]:
+    """The results whose gradients the backward op takes; None where one is absent."""
+    declared = spec_of(call.op)
+    assert declared.backward is not None
+    taken = outputs_by_gradient(declared.backward).values()
+    pairs = zip(declared.signature.outputs, results(call.op, returned), strict=True)
+    return [result for name, result in pairs if name in taken]
+
+
 def gradients(
     call: DrawnCall,
     function: Callable[..., Any],
     dtype: torch.dtype | None = None,
     device: str = "cpu",
 ) -> Gradients:
-    """The gradients of a weighted sum of all floating-point results.
+    """The gradients of a weighted sum of the results that have gradients.
 
     Args:
         call: the call.
@@ -98,8 +107,8 @@ def gradients(
     for tensor in chosen.values():
         tensor.requires_grad_()
     loss = torch.zeros((), dtype=torch.float64, device=device)
-    for place, result in enumerate(results(call.op, function(**{**given, **chosen}))):
-        if result is not None and result.is_floating_point():
+    for place, result in enumerate(arriving(call, function(**{**given, **chosen}))):
+        if result is not None:
             weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(place))
             loss = loss + (result.double() * weights.to(device)).sum()
     found: Gradients = torch.autograd.grad(loss, list(chosen.values()), allow_unused=True)
@@ -123,6 +132,17 @@ def test_gradients_agree_with_those_of_the_reference(bounded: str) -> None:
     for call in differentiable(bounded):
         found = gradients(call, construct(call))
         assert_gradients(call, found, gradients(call, reference(call), torch.float64))
+
+
+def test_results_whose_gradients_nothing_takes_require_none(bounded: str) -> None:
+    for call in differentiable(bounded)[:2]:
+        given = inputs(call)
+        for name in leaves(call):
+            given[name].requires_grad_()
+        returned = construct(call)(**given)
+        taken = {id(result) for result in arriving(call, returned)}
+        for result in results(call.op, returned):
+            assert result is None or result.requires_grad == (id(result) in taken)
 
 
 def test_gradients_that_a_target_lacks_are_refused(bounded: str) -> None:
@@ -159,12 +179,11 @@ def test_gradients_agree_with_differences(bounded: str) -> None:
 
 
 def check(call: DrawnCall, op: Callable[..., Any], given: Mapping[str, Tensor]) -> None:
-    """Differences of every floating-point result in every element of the leaves."""
+    """Differences of every result that has a gradient in every element of the leaves."""
 
     def function(*tensors: Tensor) -> tuple[Tensor, ...]:
         returned = op(**{**inputs(call), **dict(zip(given, tensors, strict=True))})
-        found = results(call.op, returned)
-        return tuple(r for r in found if r is not None and r.is_floating_point())
+        return tuple(result for result in arriving(call, returned) if result is not None)
 
     values = [tensor.requires_grad_() for tensor in given.values()]
     assert torch.autograd.gradcheck(function, values, fast_mode=True)

@@ -403,7 +403,8 @@ class GLAFwdOp(_chunked.GLAFwdOp):
     """Gated linear attention in chunks, `S ← diag(exp(g)) S + k vᵀ`, `o = scale * qᵀ S`.
 
     Returns `(o, final_state)`. `scale` is `DK ** -0.5` unless above 0; the initial state is zeros
-    unless given. Arithmetic is float32. Source: Yang et al. 2023.
+    unless given. Arithmetic is float32. Autograd goes through `GLAInferenceFwdOp`, which forms the
+    states again; `GLABwdOp` takes them. Source: Yang et al. 2023.
     """
 
     def __init__(

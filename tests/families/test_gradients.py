@@ -100,4 +100,6 @@ def test_gradients_agree_with_differences(name: str) -> None:
 def test_backward_ops_belong_to_a_forward_op_unless_they_take_what_none_returns() -> None:
     named = {SPECS[name]["backward"]["op"] for name in PAIRS}
     alone = {name for name in SPECS if name.endswith("BwdOp")} - named
-    assert alone == {"BatchNormBwdOp", "GroupedQueryAttentionBwdOp", "MultiHeadAttentionBwdOp"}
+    assert alone == {
+        "BatchNormBwdOp", "GLABwdOp", "GroupedQueryAttentionBwdOp", "MultiHeadAttentionBwdOp",
+    }  # fmt: skip

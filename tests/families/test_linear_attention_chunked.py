@@ -20,11 +20,6 @@ from tileops.linear_attention import (
     GLAFwdOp,
     reference,
 )
-from tileops.linear_attention.kernels import (
-    DeltaChunksBwdPortableKernel,
-    DeltaChunksCall,
-    DeltaChunksPortableKernel,
-)
 from tileops.linear_attention.kernels.gated_chunks import _gradients
 from tileops.linear_attention.kernels.recurrence import CHANNEL_CHUNK, Tokens, run
 
@@ -106,25 +101,6 @@ def test_gradients_of_the_delta_rule(draw, dtype, length, chunk):
     wanted = torch.autograd.grad(delta_steps(*leaves)[0], leaves, do.double())
     found = DeltaNetBwdOp(chunk)(do, *tensors, *DeltaNetFwdOp(chunk)(*tensors)[1:])
     all_close(found, wanted, BOUND[dtype])
-
-
-def test_chunks_of_the_delta_rule_agree_with_differences(draw):
-    tensors = [x.double() for x in delta(draw, 12, key=3, value=2)]
-    call = DeltaChunksCall(3, 2, 4, torch.float64, device=torch.device("cpu"))
-    forward, backward = DeltaChunksPortableKernel(call), DeltaChunksBwdPortableKernel(call)
-
-    class Chunks(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, *given):
-            o, *kept = forward.forward(*given)
-            ctx.save_for_backward(*given, *kept)
-            return o
-
-        @staticmethod
-        def backward(ctx, do):
-            return backward.forward(do, *ctx.saved_tensors)
-
-    assert torch.autograd.gradcheck(Chunks.apply, [x.requires_grad_() for x in tensors])
 
 
 @pytest.mark.parametrize("tokens", [1, CHANNEL_CHUNK - 3])

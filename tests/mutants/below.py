@@ -191,8 +191,11 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
           "test_warm.py::test_results_are_judged_on_every_call"),
         M('self._print_tests([" or ".join(f"{value}.requires_grad" for value in values)])', "pass",
           "test_warm.py::test_result_that_requires_grad_is_refused_where_no_gradient_is_recorded"),
-        M('self._writer.line(f"return {_storage(last)} not in _taken")',
-          'self._writer.line("return True")',
+        M('self._writer.line(f"return {last}.data_ptr() not in _taken and not {last}.storage_offset()")',
+          'self._writer.line(f"return not {last}.storage_offset()")',
+          "test_warm.py::test_results_are_judged_on_every_call"),
+        M('self._writer.line(f"return {last}.data_ptr() not in _taken and not {last}.storage_offset()")',
+          'self._writer.line(f"return {last}.data_ptr() not in _taken")',
           "test_warm.py::test_results_are_judged_on_every_call"),
     ),
     "signature/plan.py": (

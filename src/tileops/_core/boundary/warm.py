@@ -162,30 +162,37 @@ class ResultTest:
         self._print_tests([" or ".join(f"{value}.requires_grad" for value in values)])
 
     def _print_storages(self) -> None:
-        """Each new output has storage of its own; the address 0 takes a closer look."""
+        """Each new output has storage of its own, which starts where it does itself.
+
+        Addresses are at hand; asked for its storage, a new tensor makes an object for it first.
+        The address 0, and an output within its storage, take a closer look.
+        """
         *others, last = (self._values[name] for name in self._new)
         self._writer.items("_taken = [", ["0", *self._passed_storages()], "]")
         for value in others:
-            with self._writer.block(f"if (_place := {_storage(value)}) in _taken"):
+            place = f"(_place := {value}.data_ptr())"
+            with self._writer.block(f"if {place} in _taken or {value}.storage_offset()"):
                 self._writer.line("return False")
             self._writer.line("_taken.append(_place)")
-        self._writer.line(f"return {_storage(last)} not in _taken")
+        self._writer.line(f"return {last}.data_ptr() not in _taken and not {last}.storage_offset()")
 
     def _passed_storages(self) -> Iterator[str]:
-        """Where the tensors of the call and of the instance are stored."""
+        """Where the storages of the call's tensors, and of the instance's, start."""
         signature = self._spec.signature
         for tensor in signature.inputs.values():
             name = identifier(tensor.name)
-            yield _storage(name) if tensor.optional is False else _storage_if_there(name)
+            yield _start(name) if tensor.optional is False else _start_if_there(name)
         for name in held_names(self._spec):
-            yield _storage_if_there(f"_op.{name}")
+            yield _start_if_there(f"_op.{name}")
         if self._branch.has_out:
-            yield _storage("out")
+            yield _start("out")
 
 
-def _storage(name: str) -> str:
-    return f"{name}.untyped_storage().data_ptr()"
+def _start(name: str) -> str:
+    """Where the storage of a tensor starts: mostly where the tensor does."""
+    storage = f"{name}.untyped_storage().data_ptr()"
+    return f"{storage} if {name}.storage_offset() else {name}.data_ptr() or {storage}"
 
 
-def _storage_if_there(name: str) -> str:
-    return f"0 if {name} is None else {_storage(name)}"
+def _start_if_there(name: str) -> str:
+    return f"0 if {name} is None else {_start(name)}"

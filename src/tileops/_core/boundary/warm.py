@@ -174,7 +174,8 @@ class ResultTest:
             with self._writer.block(f"if {place} in _taken or {value}.storage_offset()"):
                 self._writer.line("return False")
             self._writer.line("_taken.append(_place)")
-        self._writer.line(f"return {last}.data_ptr() not in _taken and not {last}.storage_offset()")
+        starts_apart = f"{last}.data_ptr() not in _taken"
+        self._writer.line(f"return {starts_apart} and not {last}.storage_offset()")
 
     def _passed_storages(self) -> Iterator[str]:
         """Where the storages of the call's tensors, and of the instance's, start."""

@@ -278,7 +278,7 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
         ),
         (("--mapping", "file"), "--mapping maps the rows of --published: give that too"),
         (("--published", "/no/such/times.csv"), "No such file"),
-        (("--family", "none"), "no implemented op is of family none"),
+        (("--family", "none"), "no family of implemented ops is called none; known: attention, "),
         (("RMSNormFwdOp", "--row", "none"), "no workload row is of these labels and dtype"),
         (("RMSNormFwdOp", *DECODE, "--device", "moon"), "device moon cannot be used"),
         (
@@ -310,3 +310,8 @@ def test_results_are_printed_apart_from_lines(tileops: Run) -> None:
 def test_a_target_serves(tileops: Run) -> None:
     quick = ("bench", "RMSNormFwdOp", *DECODE, "--seconds", "0", "--target", "builtin", "--json")
     assert tileops(*quick).data["rows"][0]["target"] == "builtin"
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_timed(tileops: Run) -> None:
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--junit", "/no/such/folder/file")
+    assert (outcome.code, outcome.out) == (2, "")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tileops.cli import commands
+from tileops.cli import commands, op_pages, schema
 from tileops.cli.commands import COMMANDS, GROUPS, Command
 from tileops.cli.output import painted, table
 from tileops.cli.parser import parser_of
@@ -81,7 +81,7 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("bogus",), "no command is called bogus; `tileops --help` lists the commands"),
         (("lst",), "no command is called lst; nearest: list; `tileops --help` lists the commands"),
         (("",), "no command is called ''"),
-        (("--bogus",), "required: COMMAND; `tileops --help` lists the commands"),
+        (("--bogus",), "unrecognized arguments: --bogus; a command comes first; `tileops --help`"),
         (("show",), "required: OP"),
         (("list", "--bogus"), "unrecognized arguments: --bogus; see `tileops list --help`"),
         (("list", "--fam", "x"), "unrecognized arguments: --fam x; nearest: --family"),
@@ -91,16 +91,42 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("schema", "--row", "a"), "`tileops explain` and `tileops run` and `tileops bench` have"),
         (("schema", "more"), "unrecognized arguments: more; see `tileops schema --help`"),
         (("list", "--status", "done"), "invalid choice: 'done'"),
-        (("list", "--family", "nrom"), "no family is called nrom; known: "),
+        (("list", "--family", "nrom"), "no family is called nrom; nearest: norm\n"),
+        (("list", "--family", ""), "no family is called ''; known: attention, "),
         (("show", "rmsnorm"), "no op is called rmsnorm; nearest: RMSNormFwdOp"),
         (("show", "qqqq"), "no op is called qqqq; `tileops list` lists all\n"),
         (("validate", "NormFwdOp"), "no op is called NormFwdOp"),
         (("validate", "--source", "nowhere.yaml"), "no such file: nowhere.yaml"),
-        (("validate", "--branch-limit", "0"), "expected at least 1, got 0"),
+        (("validate", "--branch-limit", "0"), "expected a whole number of at least 1, got 0"),
+        (("validate", "--branch-limit", "x"), "expected a whole number of at least 1, got x"),
+        (("validate", "pyproject.toml"), "pyproject.toml is a file, not an op; try: --source"),
+        (("show", "AddFwdOp", "--source", "--interfaces"), "not allowed with argument --source"),
+        (("fuzz", "AddFwdOp", "--seconds", "-1"), "expected a number of at least 0.001, got -1"),
+        (("fuzz", "AddFwdOp", "--seconds", "nan"), "expected a number of at least 0.001, got nan"),
+        (("fuzz", "AddFwdOp", "--seconds", "inf"), "expected a number of at least 0.001, got inf"),
+        (("bench", "--seconds", "-1"), "argument --seconds: expected a number of at least 0, got"),
+        (("bench", "--seconds", ""), "expected a number of at least 0, got ''"),
+        (("bench", "--budget", "-1"), "expected a number of at least 0, got -1"),
+        (("bench", "--patience", "0"), "expected a number of at least 0.001, got 0"),
+        (("bench", "--jobs", "-5"), "expected a whole number of at least 0, got -5"),
+        (("bench", "--tolerance", "x"), "expected a number of at least 0, got x"),
+        (("bench", "--family", "nrm"), "no family of implemented ops is called nrm; nearest: norm"),
+        (
+            ("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decod"),
+            "no case of row llama-3.1-8b-decod; nearest: llama-3.1-8b-decode, ",
+        ),
+        (
+            ("explain", "RMSNormFwdOp", "--row", "llama-3.1-8b-decod"),
+            "is of these labels and dtypes; nearest: llama-3.1-8b-decode, ",
+        ),
+        (
+            ("explain", "RMSNormFwdOp", "--shape", "x=2x64"),
+            "--param normalized_shape=VALUE is needed: it is a list[int] | tuple[int, ...] without",
+        ),
         (("demo", "a", "b", "--file", "c"), "not both"),
         (("demo", "--file", "nowhere.txt"), "nowhere.txt: No such file"),
         (("demo", "alone"), "two are needed, got 1"),
-        (("demo", "--device", "cuda:99"), "device cuda:99 cannot be used"),
+        (("demo", "--device", "cuda:99"), "cuda:99 cannot be used: "),
         (
             ("run", "AddFwdOp", "--device", "cpu:5"),
             "cpu:5 cannot be used: there is one CPU",
@@ -127,6 +153,38 @@ def test_an_unusable_file_is_one_error(tileops: Run, tmp_path: Path) -> None:
     outcome = tileops("demo", "--file", str(empty))
     assert outcome.code == 2
     assert outcome.err == f"tileops demo: error: {empty}: holds no sentence\n"
+
+
+def test_a_file_that_cannot_be_used_is_no_traceback(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").mkdir()
+    monkeypatch.setattr(op_pages, "pages", lambda results, tell: {"README.md": ""})
+    outcome = tileops("docs", str(tmp_path))
+    assert outcome.code == 2
+    assert (
+        outcome.err == f"tileops docs: error: {tmp_path}/README.md: Is a directory; name another\n"
+    )
+
+
+def test_who_interrupts_is_not_shown_where(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(args: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schema, "run", interrupted)
+    outcome = tileops("schema")
+    assert (outcome.code, outcome.err) == (130, "tileops schema: error: interrupted\n")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_map_fits_its_terminal(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = tileops("--help").out.splitlines()
+    assert max(map(len, lines)) <= columns
+    told = " ".join(" ".join(lines).split())
+    assert all(command.summary in told for command in COMMANDS.values())
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

@@ -85,7 +85,15 @@ def test_placeholders_are_filled_and_the_sources_are_in_form(
         (("op", "gemm"), "GemmFwdOp is already defined in gemm/spec.yaml"),
         (("pack", "layer"), "LayerNormFwdOp is already defined in norm/spec.yaml"),
         (("bakend", "acme"), "invalid choice: 'bakend'"),
-        (("op", "acme", "--into", "/no/such/folder"), "no such folder: /no/such/folder"),
+        (
+            ("op", "acme", "--into", "/no/such/folder"),
+            "--into /no/such/folder: the folder is not there; make it first",
+        ),
+        (("op", "acme", "--into", "/dev/null"), "--into /dev/null: the folder is no folder; name"),
+        (
+            ("op", "Acme Rows"),
+            "no name such as acme-norms: lower-case words, joined by hyphens; try acme-rows",
+        ),
     ],
 )
 def test_what_cannot_be_written_is_one_error(

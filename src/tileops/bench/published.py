@@ -178,7 +178,9 @@ def read_published(table: Path) -> list[Published]:
             if missing:
                 raise PeerFault(f"{table}: misses the columns {', '.join(sorted(missing))}")
             return list(_rows(reader))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise PeerFault(f"{table}: {error.strerror}") from error
+    except ValueError as error:
         if isinstance(error, PeerFault):
             raise
         raise PeerFault(f"{table}: {error}") from error

@@ -24,6 +24,8 @@ FIGURES = 5
 PAUSE = 2.0
 """Seconds between two writings of an unfinished file."""
 
+_MADE = "`tileops bench --json FILE.json` writes results"
+
 
 class ResultsFault(TileOpsError, ValueError):
     """A file that holds no results, or results of another kind."""
@@ -76,9 +78,9 @@ def read_results(path: Path) -> Results:
     except OSError as error:
         raise ResultsFault(f"{path}: {error.strerror}") from error
     except ValueError as error:
-        raise ResultsFault(f"{path}: not JSON: {error}") from error
+        raise ResultsFault(f"{path}: not JSON: {error}; {_MADE}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ResultsFault(f"{path}: no results of tileops bench")
+        raise ResultsFault(f"{path}: no results of tileops bench; {_MADE}")
     if data.get("version") != VERSION:
         reason = f"of version {data.get('version')}, this tileops reads {VERSION}"
         raise ResultsFault(f"{path}: {reason}")

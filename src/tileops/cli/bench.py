@@ -26,11 +26,27 @@ from typing import TYPE_CHECKING
 
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.faults import RowFault
-from tileops.cli.options import add_device, add_dtype, add_family, add_rows, add_target
+from tileops.cli.options import (
+    SOME,
+    add_device,
+    add_dtype,
+    add_family,
+    add_rows,
+    add_target,
+    at_least,
+)
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
 from tileops.cli.run import Reasons, limit_text, state_text, time_text
-from tileops.cli.specs import all_specs, class_of, device_named, spec_named, table_of, usable_target
+from tileops.cli.specs import (
+    all_specs,
+    class_of,
+    device_named,
+    spec_named,
+    table_of,
+    unknown,
+    usable_target,
+)
 
 if TYPE_CHECKING:
     from tileops.bench.measuring import OtherRecord, RowRecord
@@ -73,7 +89,7 @@ def _add_choice(which: argparse._ArgumentGroup) -> None:
     )
     which.add_argument(
         "--budget",
-        type=float,
+        type=at_least(float, 0),
         metavar="SECONDS",
         help="begin no further row after this time, counted from the first",
     )
@@ -82,7 +98,7 @@ def _add_choice(which: argparse._ArgumentGroup) -> None:
     )
     which.add_argument(
         "--patience",
-        type=float,
+        type=at_least(float, SOME),
         metavar="SECONDS",
         help="leave out a row whose judging and timing takes longer",
     )
@@ -102,10 +118,17 @@ def _add_manner(how: argparse._ArgumentGroup) -> None:
     )
     how.add_argument("--graph", action="store_true", help="time CUDA graphs of the calls too")
     how.add_argument(
-        "--jobs", type=int, default=0, metavar="N", help="compile in N processes before timing"
+        "--jobs",
+        type=at_least(int, 0),
+        default=0,
+        metavar="N",
+        help="compile in N processes before timing",
     )
     how.add_argument(
-        "--seconds", type=float, metavar="SECONDS", help="how long each is timed; 1 by default"
+        "--seconds",
+        type=at_least(float, 0),
+        metavar="SECONDS",
+        help="how long each is timed; 1 by default",
     )
 
 
@@ -131,7 +154,7 @@ def _add_keeping(kept: argparse._ArgumentGroup) -> None:
     )
     kept.add_argument(
         "--tolerance",
-        type=float,
+        type=at_least(float, 0),
         metavar="SHARE",
         help="the share by which --check lets a ratio fall; 0.1 by default",
     )
@@ -175,6 +198,8 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     order = _order(args, baseline, published or WORKLOADS)
     around = environment(order.device, args.commit)
     session = Session(order, results, around, Keeper(file, results))
+    if args.junit:
+        _write_junit(args.junit, results, None)  # what cannot be written is told before measuring
     states = _measured(session)
     if not results.rows and session.stopped is None:
         kind = "published" if published else "workload"
@@ -236,8 +261,8 @@ def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[
         named = families_by_turns(s for s in all_specs() if s.status == "implemented")
     found = [spec for spec in named if family in {None, spec.family}]
     if not found:
-        known = ", ".join(sorted({spec.family for spec in named if spec.family}))
-        raise UsageFault(f"no implemented op is of family {family}; known: {known}")
+        known = sorted({spec.family for spec in named if spec.family})
+        raise unknown("family of implemented ops", family or "", known)
     if tilelang:
         found = [spec for spec in found if _has_program(spec)]
     if not found:

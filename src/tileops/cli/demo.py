@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tileops.cli.options import add_device, add_json
 from tileops.cli.output import UsageFault, print_json, table
 from tileops.cli.progress import waiting
+from tileops.cli.specs import device_named
 
 if TYPE_CHECKING:
     from tileops.demo import DemoReport
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     sentences = read_sentences(args.file) if args.file is not None else args.sentences
     work = "embedding the sentences, twice to compare, and timing each op"
     with waiting(work, silent=args.json):
-        report = run_demo(sentences or BUILT_IN_SENTENCES, args.device)
+        device = str(device_named(args.device))
+        report = run_demo(sentences or BUILT_IN_SENTENCES, device)
     if args.json:
         print_json(report.data())
     else:

@@ -17,7 +17,7 @@ from tileops._core.workload.arguments import names_a_dtype
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
 from tileops.cli.output import UsageFault
-from tileops.cli.specs import row_labels
+from tileops.cli.specs import nearest, row_labels
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +70,10 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
     signature = spec.signature
     shapes = _pairs("--shape", wishes.shapes, _extents, signature.inputs)
     params = _pairs("--param", wishes.params, _yaml_value, signature.params)
+    for name, param in signature.params.items():
+        if isinstance(param, Param) and not param.has_default and name not in params:
+            reason = f"it is a {param.type.text} without a default"
+            raise UsageFault(f"--param {name}=VALUE is needed: {reason}")
     wanted = _dtypes(spec, wishes.dtypes)
     smallest = _smallest(spec, None, {})
     forms = {
@@ -87,11 +91,11 @@ def _of_row(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
 
     case = _smallest(spec, wishes.rows, _dtypes(spec, wishes.dtypes))
     if case is None:
-        rows = set(row_labels(spec))
-        raise UsageFault(
-            f"no row of {spec.name} is of these labels and dtypes; rows: "
-            f"{', '.join(sorted(rows)) or 'none, so describe the call by --shape and --param'}"
-        )
+        rows = sorted(set(row_labels(spec)))
+        meant = nearest(wishes.rows[0], rows) if wishes.rows and wishes.rows[0] not in rows else ""
+        listed = ", ".join(rows) or "none, so describe the call by --shape and --param"
+        hint = meant or f"; rows: {listed}"
+        raise UsageFault(f"no row of {spec.name} is of these labels and dtypes{hint}")
     names = spec.signature.inputs
     forms = {n: (form.shape, form.dtype) for n, form in case.tensors.items() if n in names}
     return Described(parameters(form_of(spec, case), str(device)), forms, case.id)

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tileops.cli.options import add_json, add_op
+from tileops.cli.options import SOME, add_json, add_op, at_least
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
 from tileops.cli.specs import class_of, spec_named
@@ -27,7 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_op(parser)
     parser.add_argument(
-        "--seconds", type=float, default=10.0, metavar="N", help="how long to go on; 10 by default"
+        "--seconds",
+        type=at_least(float, SOME),
+        default=10.0,
+        metavar="N",
+        help="how long to go on; 10 by default",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where to begin")
     add_json(parser)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from tileops.cli.options import add_family, add_json
-from tileops.cli.output import UsageFault, print_json, table
-from tileops.cli.specs import all_specs, package_of
+from tileops.cli.output import print_json, table
+from tileops.cli.specs import all_specs, package_of, unknown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     specs = all_specs()
     families = sorted({spec.family for spec in specs if spec.family})
     if args.family is not None and args.family not in families:
-        raise UsageFault(f"no family is called {args.family}; known: {', '.join(families)}")
+        raise unknown("family", args.family, families)
     rows = [
         {
             "op": spec.name,

@@ -37,12 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # An error about a file names it; without a name it is the output that takes no more.
         if error.filename is not None:
-            raise
+            _complain(args.command, f"{error.filename}: {error.strerror}; name another")
+            return 2
         if not isinstance(error, BrokenPipeError):
             _complain(args.command, f"cannot write the answer: {error.strerror}")
         # A later flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        _complain(args.command, "interrupted")
+        return 130
     return code
 
 

@@ -69,7 +69,10 @@ def run(args: argparse.Namespace) -> int:
     if root.exists() or root.is_symlink():
         raise UsageFault(f"{root} is there already: remove it or choose another name")
     if not args.into.is_dir():
-        raise UsageFault(f"no such folder: {args.into}; make it first")
+        reason = (
+            "is no folder; name another" if args.into.exists() else "is not there; make it first"
+        )
+        raise UsageFault(f"--into {args.into}: the folder {reason}")
     try:
         _write(root, texts)
     except OSError as error:
@@ -112,7 +115,9 @@ def _values(kind: str, name: str) -> dict[str, str]:
     """What the placeholders of the templates stand for."""
     if not _DISTRIBUTION.fullmatch(name):
         form = "lower-case words, joined by hyphens"
-        raise UsageFault(f"{name!r} is no name such as acme-norms: {form}")
+        near = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+        meant = f"; try {near}" if _DISTRIBUTION.fullmatch(near) else ""
+        raise UsageFault(f"{name!r} is no name such as acme-norms: {form}{meant}")
     if len(name) > _MOST_CHARACTERS:
         raise UsageFault(f"a name has at most {_MOST_CHARACTERS} characters, not {len(name)}")
     package = name.replace("-", "_")

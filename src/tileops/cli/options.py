@@ -3,8 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Callable
+from contextlib import suppress
 
 Parser = argparse.ArgumentParser | argparse._ArgumentGroup
+
+SOME = 1e-3
+"""The fewest seconds in which something can be done."""
+
+
+def at_least(kind: type[int] | type[float], least: float) -> Callable[[str], float]:
+    """The `type` of an argument that is a finite number, and not too small a one.
+
+    Args:
+        kind: `int` or `float`.
+        least: the least that is taken.
+    """
+    what = "a whole number" if kind is int else "a number"
+
+    def read(text: str) -> float:
+        with suppress(ValueError):
+            value = kind(text)
+            if least <= value < math.inf:
+                return value
+        shown = text or repr(text)
+        raise argparse.ArgumentTypeError(f"expected {what} of at least {least:g}, got {shown}")
+
+    return read
 
 
 def add_json(parser: Parser) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -89,11 +91,15 @@ class MainParser(argparse.ArgumentParser):
             command: f"{command.name} {command.takes}".rstrip() for command in COMMANDS.values()
         }
         width = max(map(len, heads.values()))
-        lines = ["usage: tileops COMMAND [ARGUMENT ...]", "", str(self.description)]
+        columns = shutil.get_terminal_size().columns
+        about = textwrap.fill(str(self.description), columns)
+        lines = ["usage: tileops COMMAND [ARGUMENT ...]", "", about]
         for title, group in GROUPS.items():
             lines += ["", painted(title, "bold")]
-            lines += [f"  {heads[each].ljust(width)}  {each.summary}" for each in group]
-        lines += ["", str(self.epilog)]
+            for each in group:
+                line = f"  {heads[each].ljust(width)}  {each.summary}"
+                lines.append(textwrap.fill(line, columns, subsequent_indent=" " * (width + 4)))
+        lines += ["", textwrap.fill(str(self.epilog), min(columns, 88))]
         return "\n".join(lines) + "\n"
 
     def parse_known_args(  # type: ignore[override]
@@ -102,6 +108,8 @@ class MainParser(argparse.ArgumentParser):
         """Parse; a first word that is no command is answered by the nearest that is."""
         given = sys.argv[1:] if args is None else args
         name = given[0] if given else ""
+        if name.startswith("-") and name not in self._option_string_actions:
+            self.error(f"unrecognized arguments: {name}; a command comes first")
         if given and not name.startswith("-") and name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, 2)
             hint = f"; nearest: {', '.join(near)}" if near else ""
@@ -120,8 +128,8 @@ def build_parser() -> MainParser:
         prog="tileops",
         description="Operators for large language models, each described by a spec.",
         epilog=(
-            "`tileops COMMAND --help` says more about a command, `tileops --version` prints the\n"
-            "release. Commands end with 0, with 1 when the answer is bad news, as a finding or a\n"
+            "`tileops COMMAND --help` says more about a command, `tileops --version` prints the "
+            "release. Commands end with 0, with 1 when the answer is bad news, as a finding or a "
             "failed check, with 2 when the arguments cannot be used. --json prints data."
         ),
     )

@@ -18,7 +18,14 @@ from tileops._core.workload.faults import RowFault
 from tileops.cli.options import add_device, add_dtype, add_json, add_op, add_rows, add_target
 from tileops.cli.output import Style, UsageFault, painted, print_json
 from tileops.cli.progress import progress
-from tileops.cli.specs import class_of, device_named, spec_named, usable_target
+from tileops.cli.specs import (
+    class_of,
+    device_named,
+    nearest,
+    row_labels,
+    spec_named,
+    usable_target,
+)
 
 if TYPE_CHECKING:
     from tileops.bench.clock import Timing
@@ -79,7 +86,9 @@ def cases(spec: OpSpec, labels: Sequence[str] | None, dtype: str | None) -> list
         rows = f"row {' or '.join(labels)}" if labels else None
         asked = " and ".join(filter(None, (rows, dtype and f"dtype {dtype}")))
         of_that = f" of {asked}" if asked else ""
-        raise UsageFault(f"{spec.name} has no case{of_that}; known: {', '.join(known) or 'none'}")
+        meant = nearest(labels[0], [*row_labels(spec), *known]) if labels else ""
+        hint = meant or f"; known: {', '.join(known) or 'none'}"
+        raise UsageFault(f"{spec.name} has no case{of_that}{hint}")
     return found
 
 

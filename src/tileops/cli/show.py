@@ -19,10 +19,11 @@ from tileops.cli.specs import class_of, row_labels, spec_named, table_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_op(parser)
-    parser.add_argument(
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument(
         "--source", action="store_true", help="print the code generated from the spec, alone"
     )
-    parser.add_argument(
+    alone.add_argument(
         "--interfaces",
         action="store_true",
         help="print what kernels and builders for the op are written from, alone",

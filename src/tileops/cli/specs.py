@@ -27,8 +27,7 @@ def spec_named(name: str) -> OpSpec:
     """
     spec = registry.lookup(name)
     if spec is None:
-        hint = nearest(name, registry.specs()) or "; `tileops list` lists all"
-        raise UsageFault(f"no op is called {name or repr(name)}{hint}")
+        raise unknown("op", name, registry.specs(), "`tileops list` lists all")
     return spec
 
 
@@ -40,6 +39,20 @@ def all_specs() -> list[OpSpec]:
 def row_labels(spec: OpSpec) -> list[str]:
     """The labels of an op's workload rows, in their order."""
     return [row.label for row in spec.workloads if row and row.label]
+
+
+def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> UsageFault:
+    """The error for a name of nothing, with the nearest ones or what else leads to a right one.
+
+    Args:
+        kind: what is called so.
+        name: the name that was given.
+        known: the names there are.
+        where: where they are listed, if they are too many to be told.
+    """
+    names = list(known)
+    hint = nearest(name, names) or f"; {where or 'known: ' + ', '.join(names)}"
+    return UsageFault(f"no {kind} is called {name or repr(name)}{hint}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -115,5 +128,5 @@ def usable_target(name: str | None) -> str | None:
 
     known = (backend.BUILTIN, *backend.registered_targets())
     if name is not None and name not in known:
-        raise UsageFault(f"no target is called {name or repr(name)}; known: {', '.join(known)}")
+        raise unknown("target", name, known)
     return name

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import tileops
 from tileops._core.lang.values import printable
-from tileops.cli.options import add_json
+from tileops.cli.options import add_json, at_least
 from tileops.cli.output import UsageFault, painted, print_json
 from tileops.cli.progress import waiting
 from tileops.cli.specs import spec_named
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--branch-limit",
-        type=int,
+        type=at_least(int, 1),
         metavar="N",
         help="advise when a spec has more branches than this (default 256)",
     )
@@ -61,11 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from tileops import manifest
     from tileops._core.validate.validator import validate
 
-    limit = manifest.branch_limit
-    if args.branch_limit is not None:
-        if args.branch_limit < 1:
-            raise UsageFault(f"--branch-limit: expected at least 1, got {args.branch_limit}")
-        limit = args.branch_limit
+    limit = args.branch_limit or manifest.branch_limit
     folders = [str(path) for path in args.source if path.is_dir()]
     if folders:
         raise UsageFault(f"--source takes spec files, not folders: {', '.join(folders)}")
@@ -78,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             warning = "Python finds no such package here, so what it has is not checked"
             print(f"--allow {package}: {warning}", file=sys.stderr)
     for name in args.ops if not args.source else ():
-        if Path(name).suffix in (".yaml", ".yml"):
+        if Path(name).suffix in (".yaml", ".yml") or Path(name).is_file():
             raise UsageFault(f"{name} is a file, not an op; try: --source {name}")
         spec_named(name)
     names = args.ops or None

@@ -23,6 +23,9 @@ from tileops._core.validate.references import check_references
 from tileops._core.validate.report import Report, in_document_order
 from tileops.errors import ManifestError
 
+_FEW = 8
+"""Names that an error lists as those there are."""
+
 
 def validate(
     names: str | Iterable[str] | None = None,
@@ -155,5 +158,6 @@ def _chosen(
     wanted = {names} if isinstance(names, str) else set(names)
     unknown = sorted(wanted - set(listed))
     if unknown:
-        raise ManifestError(f"validate: unknown op {printable(', '.join(unknown))}")
+        known_here = f"; known: {', '.join(listed)}" if len(listed) <= _FEW else ""
+        raise ManifestError(f"validate: unknown op {printable(', '.join(unknown) + known_here)}")
     return tuple(name for name in listed if name in wanted)

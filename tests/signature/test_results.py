@@ -172,6 +172,51 @@ def test_outputs_share_no_storage_with_each_other(op_for, matrix):
     )
 
 
+HELD = """
+HeldFwdOp:
+  signature:
+    forall: {N: Dim}
+    params: {w: {dtype: float32, shape: "[N]"}}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[N]"}}
+"""
+
+
+def test_outputs_share_no_storage_with_construction_time_tensors(op_for):
+    w, x = torch.ones(3), torch.zeros(3)
+    op = op_for(HELD, w=w)
+    op.check_result(w + 1, x=x)
+    fault = rejected(lambda: op.check_result(w.view(3), x=x))
+    assert "outputs.y: expected storage of its own, got a tensor that shares it with w" in str(
+        fault
+    )
+
+
+OFFERED = """
+OfferedFwdOp:
+  signature:
+    forall: {N: Dim}
+    params: {quiet: {type: bool}}
+    inputs:
+      x: {dtype: float32, shape: "[N]"}
+      acc: {dtype: float32, shape: "[N]", optional: true, mutated: true}
+    outputs: {y: {dtype: float32, shape: "[N]", alias: acc, nullable: "not quiet"}}
+"""
+
+
+def test_an_alias_of_an_input_that_is_not_passed_is_new(op_for):
+    x, acc = torch.zeros(3), torch.ones(3)
+    op = op_for(OFFERED, quiet=False)
+    assert op.check(x=x).allocated == {"y"}
+    op.check_result(x + 1, x=x)
+    assert op.check(x=x, acc=acc).allocated == frozenset()
+    op.check_result(acc, x=x, acc=acc)
+    rejected(lambda: op.check_result(x + 1, x=x, acc=acc))
+    quiet = op_for(OFFERED, quiet=True)
+    quiet.check_result(None, x=x, acc=acc)
+    rejected(lambda: quiet.check_result(acc, x=x, acc=acc))
+
+
 def test_an_absent_output_is_none(op_for):
     op = op_for(PAIR, with_sum=False, in_place=False)
     op.check_result((X + 1, None), x=X)

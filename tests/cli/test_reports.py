@@ -154,6 +154,11 @@ def test_in_tree_specs_validate() -> None:
     assert summary.startswith("0 errors, ")
 
 
+def test_the_whole_manifest_is_validated_by_ci() -> None:
+    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert "step .venv/bin/tileops validate" in steps
+
+
 def test_doctor_reports_a_healthy_installation(tileops: Run) -> None:
     data = tileops("doctor", "--json").data
     assert data["healthy"]

@@ -10,15 +10,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)```(?P<info>[^\n]*)\n(?P<body>.*?)^\1```", re.DOTALL | re.MULTILINE)
-NODE = re.compile(r"`(?P<file>[\w./-]+\.py)::(?P<test>\w+)`")
+NODE = re.compile(r"`(?P<file>[\w./-]+\.(?:py|yaml))::(?P<test>\w+)`")
 
 
-def node(text: str) -> tuple[Path, str]:
-    """The file and the function of a node id in a table; `tests/op` goes without saying."""
+def node(text: str, within: str = "tests/op") -> tuple[Path, str]:
+    """The file and the function of a node id in a table; the folder `within` goes without saying.
+
+    In place of a test, a table may name a spec of the corpus by its file and its key.
+    """
     match = NODE.fullmatch(text)
     assert match, f"{text!r} is no node id"
-    file = match["file"]
-    return ROOT / file if "/" in file else ROOT / "tests" / "op" / file, match["test"]
+    near = ROOT / within / match["file"]
+    return near if near.exists() else ROOT / match["file"], match["test"]
+
+
+def assert_proof(text: str, within: str) -> None:
+    """A node id names a test that pytest collects, or a spec of the corpus."""
+    path, name = node(text, within)
+    if path.suffix == ".yaml":
+        assert path.is_relative_to(ROOT / "tests" / "spec_cases")
+        assert re.search(rf"^{name}:", path.read_text(encoding="utf-8"), re.MULTILINE), text
+    else:
+        assert path.name.startswith("test_")
+        assert name.startswith("test_")
+        assert name in functions(path), text
 
 
 @cache

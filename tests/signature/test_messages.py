@@ -7,6 +7,11 @@ import pickle
 import pytest
 import torch
 
+from signature.drawing.case import Tiled
+from tileops._core.runtime.plan import _SignaturePlan, plan_of
+from tileops._core.spec.content import file_content
+from tileops._core.spec.manifest import Manifest
+from tileops._core.spec.source import Source
 from tileops.errors import SignatureError, SignatureTypeError
 
 PAD_ROWS = """
@@ -181,6 +186,55 @@ def test_three_lines_with_every_binding_and_its_origin(row_scale):
         "C=4 from inputs.x axis 1",
         "  declared in elementwise/spec.yaml",
     ]
+
+
+PLACED = """\
+PlacedFwdOp:
+  family: acme
+  status: spec-only
+  signature:
+    forall: {N: Dim}
+    params:
+      store: {type: RowStore}
+      k: {type: int}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[q]"}}
+    let: {q: "N // k"}
+    shape_rules:
+    - "N > 1"
+    - "k < 3"
+  workloads: [{label: unused}]
+  roofline: {flops: "N - 9"}
+adts:
+  RowStore:
+    sum:
+      tiled:
+        python: signature.drawing.case.Tiled
+        fields: {tile: Dim, padded: Bool}
+        invariant: "tile > 0"
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "x", "line"),
+    [
+        ({"k": "a"}, None, 8),
+        ({"store": Tiled(0, False)}, None, 23),
+        ({"k": 5}, None, 14),
+        ({}, torch.ones(2, 2), 9),
+        ({}, torch.ones(1), 13),
+        ({"k": 0}, torch.ones(2), 11),
+    ],
+)
+def test_the_third_line_is_the_line_of_the_declaration(construct, tmp_path, values, x, line):
+    path = tmp_path / "spec.yaml"
+    path.write_text(PLACED, encoding="utf-8")
+    source = Source(str(path), package="signature")
+    spec = Manifest().adding([file_content(path, source)]).lookup("PlacedFwdOp")
+    with pytest.raises(SignatureError) as caught:
+        plan = _SignaturePlan(plan_of(spec))
+        construct(plan, **{"store": Tiled(1, False), "k": 1, **values}).check(x=x)
+    assert str(caught.value).splitlines()[-1] == f"  declared in {path}:{line}"
 
 
 def test_a_declaration_of_several_lines_is_shown_in_one(op_for):

@@ -13,7 +13,9 @@ import torch
 
 from tileops import manifest
 from tileops._core.codegen import unit
+from tileops._core.lang.printer import to_text
 from tileops._core.runtime.plan import _SignaturePlan, plan_of, signature_plan_for
+from tileops._core.signature.plan import CheckAxis, ComputeLet, SolveAxis
 from tileops.errors import ManifestError, SignatureError
 
 
@@ -92,6 +94,32 @@ def test_plans_of_the_manifest():
     first = signature_plan_for("RMSNormFwdOp")
     assert isinstance(first, _SignaturePlan)
     assert signature_plan_for("RMSNormFwdOp") is first
+
+
+KNOWN = {
+    ("SiluAndMulFwdOp", "x"): ["M := [0]", "2 * N := [1]"],
+    ("GroupedQueryAttentionVarlenFwdOp", "cu_seqlens_q"): ["B + 1 := [0]"],
+    ("GemmW4A16FwdOp", "activation"): ["M := [0]", "K := [1]"],
+    ("GemmW4A16FwdOp", "packed_weight"): ["N := [0]", "K // 2 == [1]"],
+    ("MHCPreFwdOp", "phi"): ["C := [0]", "Q := [1]"],
+    ("MHCPreFwdOp", "b"): ["Q == [0]"],
+}
+
+
+@pytest.mark.parametrize(("name", "tensor"), KNOWN)
+def test_indices_of_known_ops(name, tensor):
+    """Which axes of ops in the tree give an index, and which are compared only."""
+    plan = signature_plan_for(name)
+    axes = [step for step in plan._plan.call if isinstance(step, SolveAxis | CheckAxis)]
+    found = [
+        f"{to_text(step.axis)} {':=' if isinstance(step, SolveAxis) else '=='} "
+        f"[{step.position.fixed}]"
+        for step in axes
+        if step.tensor.name == tensor and step.position.side == "left"
+    ]
+    assert found == KNOWN[name, tensor]
+    lets = {step.name for step in plan._plan.call if isinstance(step, ComputeLet)}
+    assert name != "MHCPreFwdOp" or {"n", "c_x"} <= lets
 
 
 def test_every_spec_of_the_manifest_yields_a_unit_that_compiles():

@@ -405,6 +405,19 @@ CASES = {
         [("shape_rules[0]", 28, "cap.value is read when present(cap)=false")],
     ),
     "a guarded payload": (rule("not present(cap) or cap.value > 0"), []),
+    "a payload that only an excluded branch lacks": (
+        {"MORE": 'shape_rules: ["present(cap)", "cap.value > 0"]'},
+        [("shape_rules[1]", 28, "cap.value is read when present(cap)=false")],
+    ),
+    "an index that only an excluded branch lacks": (
+        {
+            "FORALL": ", Q: Dim",
+            "INPUTS": '  w: {dtype: T, shape: "[Q]", optional: true}',
+            "Y": "[R, C, Q]",
+            "MORE": 'shape_rules: ["present(w)"]',
+        },
+        [],
+    ),
     "guarded by a discarded operand": (rule("cap.value > 0 or not present(cap)"), []),
     "another constructor's field": (
         family(

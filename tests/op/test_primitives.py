@@ -122,6 +122,7 @@ class Layout:
 SYMBOLIC = {
     "broadcast": lambda a, b: p.broadcast((a, 1, 3), (b, 1)),
     "same": lambda a, b: p.broadcast((a, b), (a, b)),
+    "three": lambda a, b: p.broadcast((a, b), (b, a), (a, 1), (b,)),
     "reduced": lambda a, b: p.reduced((a, b, 4), (0, -1), True, "full"),
     "ceil_div": lambda a, b: p.ceil_div(a + b, 4),
     "prod": lambda a, b: p.prod((a, b, 2)),

@@ -155,7 +155,11 @@ def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> C
             faults.refuse_held(op, held)
         tensors = dict(zip(names, arguments, strict=False))
         examine(op, *tensors.values(), *absent)
-        record = op._check_in_fake(tensors)
+        try:
+            record = op._check_in_fake(tensors)
+        except RuntimeError as error:
+            faults.refuse_unbacked(op, error)
+            raise
         made = tuple(fresh_output(record, name) for name in returned)
         if not made:
             return None

@@ -190,6 +190,23 @@ def refuse_tangents(op: Any, tensors: Mapping[str, Any]) -> None:
         )
 
 
+def refuse_unbacked(op: Any, error: RuntimeError) -> None:
+    """Say what to do where torch refuses to decide by a size that has no value in a trace.
+
+    The type stays: a compiler that may break its graph does so there.
+    """
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode  # late: slow
+
+    if isinstance(error, GuardOnDataDependentSymNode):
+        (reason, *_) = str(error).splitlines()
+        raise GuardOnDataDependentSymNode(
+            error.cond,
+            f"{op._spec.name}: its signature depends on the length of an axis that has no value in "
+            "a trace; mark the axis by mark_dynamic instead of mark_unbacked, or call the op "
+            f"outside the graph where a node computes the length\n  {reason}",
+        ) from error
+
+
 def is_transformed() -> bool:
     """Whether a call is inside a transform of `torch.func`; a constant of a trace."""
     return bool(torch._C._are_functorch_transforms_active())

@@ -133,8 +133,18 @@ def test_exported_modules_hold_the_operator(bounded: str) -> None:
         assert_like_eager(call, lambda module=module, **given: module(given)[0], arguments(call))
 
 
-@pytest.mark.parametrize("marked", [False, True], ids=["dynamic", "marked"])
-def test_one_graph_serves_all_extents(op: str, marked: bool) -> None:
+MARKS = {
+    "dynamic": None,
+    "marked": torch._dynamo.mark_dynamic,
+    "unbacked": torch._dynamo.decorators.mark_unbacked,
+}
+"""How a compiler is told that extents vary."""
+
+
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
+def test_one_graph_serves_all_extents(
+    op: str, mark: Callable[[Tensor, list[int]], None] | None
+) -> None:
     if not spec_of(op).signature.inputs:
         return
     calls = resized_calls(op, EXTENTS)
@@ -143,13 +153,13 @@ def test_one_graph_serves_all_extents(op: str, marked: bool) -> None:
     if makes_ops_of_extents(instance, calls[0]):
         return
     compiled = torch.compile(
-        instance, fullgraph=True, backend=graphs, dynamic=None if marked else True
+        instance, fullgraph=True, backend=graphs, dynamic=None if mark else True
     )
     varying = axes_that_vary(calls)
     for call in calls:
         given = inputs(call)
-        for name, axes in varying.items() if marked else ():
-            torch._dynamo.mark_dynamic(given[name], axes)
+        for name, axes in varying.items() if mark else ():
+            mark(given[name], axes)
         compiled(**given)
     assert len(graphs.calls) == COMPILATIONS
 

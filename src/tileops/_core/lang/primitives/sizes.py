@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from functools import reduce
+from itertools import combinations
 from typing import Any
 
 from tileops._core.lang.limits import bounded
@@ -35,28 +36,32 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
         (2, 3, 4)
     """
     rank = builtins.max(builtins.len(shape) for shape in shapes)
-    result: list[int] = [1] * rank
+    axes: list[list[int]] = [[] for _ in range(rank)]
     for shape in shapes:
         for axis, size in enumerate(shape, start=rank - builtins.len(shape)):
             non_negative("broadcast", size=size)
-            result[axis] = _common(result[axis], size)
-    return tuple(result)
+            axes[axis].append(size)
+    return tuple(_common(sizes) for sizes in axes)
 
 
-def _common(a: int, b: int) -> int:
-    """The size of an axis that is `a` in one shape and `b` in another."""
-    if not is_symbolic(b) and b == 1:
-        return a
-    if not is_symbolic(a) and a == 1:
-        return b
-    require(
-        either(a == b, a == 1, b == 1),
-        lambda: f"broadcast: sizes {shown(a)} and {shown(b)} do not agree",
-    )
-    if is_symbolic(a) and not is_symbolic(b):
-        return b
-    size: int = a if not is_symbolic(a) else select(a == 1, b, a)
-    return size
+def _common(sizes: Sequence[int]) -> int:
+    """The size of an axis from what it is in each shape.
+
+    No choice depends on another one: a compiler would have to settle that by a guard.
+    """
+    longer = [size for size in sizes if is_symbolic(size) or size != 1]
+    for a, b in combinations(longer, 2):
+        require(
+            either(a == b, a == 1, b == 1),
+            lambda a=a, b=b: f"broadcast: sizes {shown(a)} and {shown(b)} do not agree",
+        )
+    for size in longer:
+        if not is_symbolic(size):
+            return size
+    *others, common = longer or [1]
+    for size in reversed(others):
+        common = select(size == 1, common, size)
+    return common
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -1,11 +1,23 @@
 from __future__ import annotations
 
 import gc
-import math
 
 import pytest
 import torch
-from toys import AddKernel, add_kernel, add_op, body_op, composite, define, pair, spec, tensor
+from toys import (
+    AddKernel,
+    Block,
+    add_kernel,
+    add_op,
+    body_op,
+    compiled,
+    composite,
+    define,
+    in_place,
+    pair,
+    spec,
+    tensor,
+)
 
 from tileops import Op, TileOpsError, backend
 
@@ -30,10 +42,6 @@ class Graphs:
         return graph
 
 
-def compiled(op, backend="aot_eager", **options):
-    return torch.compile(op, fullgraph=True, backend=backend, **options)
-
-
 def operators(op):
     return [name.replace("::", ".") for name in op.compile_op_names]
 
@@ -45,16 +53,6 @@ def buffered():
 
     return body_op(
         "Buf", {"x": tensor(), "w": tensor(optional=True)}, {"y": tensor(buffer="out")}, forward
-    )
-
-
-def in_place():
-    return body_op(
-        "InPlace",
-        {"x": tensor(mutated="in_place")},
-        {"y": tensor(alias="x")},
-        lambda self, x: x.add_(1) if self.in_place else x + 1,
-        {"in_place": {"type": "bool", "default": False}},
     )
 
 
@@ -196,74 +194,6 @@ def test_one_graph_serves_several_sizes():
     assert kernel.launched == 4
     assert tuple(function(*pair(0)).shape) == (0,)
     assert kernel.launched == 4
-
-
-def unbacked(*shape):
-    """A tensor of whose lengths a compiler may suppose nothing."""
-    x = torch.randn(shape)
-    torch._dynamo.decorators.mark_unbacked(x, list(range(x.dim())))
-    return x
-
-
-def joined():
-    """An op of three tensors whose shapes are broadcast."""
-    return body_op(
-        "Joined",
-        {name: tensor(shape=f"[*{name.upper()}]") for name in "abc"},
-        {"y": tensor(shape="[*broadcast(A, B, C)]")},
-        lambda self, a, b, c: a + b + c,
-        None,
-        {"forall": {"A": "Shape", "B": "Shape", "C": "Shape", "T": "DType[float32]"}},
-        workloads=[
-            {"A": [2], "B": [2], "C": [2], "dtype_cases": [{"T": "float32"}], "label": "row"}
-        ],
-    )()
-
-
-def test_lengths_without_a_value_are_broadcast_in_one_graph():
-    """0 and 1 among them, which need no graph of their own then."""
-    op, graphs = joined(), Graphs()
-    function = compiled(op, graphs)
-    for a, b, c in (((3,), (3,), (3,)), ((1,), (1,), (0,)), ((5,), (1,), (5,)), ((1,), (4,), (4,))):
-        given = unbacked(*a), unbacked(*b), unbacked(*c)
-        assert torch.equal(function(*given), sum(given))
-    assert len(graphs.nodes) == 1
-    with pytest.raises(Exception, match="expected|agree|Runtime assertion failed"):
-        function(unbacked(3), unbacked(3), unbacked(4))
-
-
-def test_lengths_that_a_node_computes_reach_an_op():
-    op = joined()
-
-    def function(x):
-        found = x[x > 0]
-        return op(found, found, found[:1])
-
-    x = torch.tensor([1.0, -2.0, 3.0, 4.0])
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        assert torch.equal(compiled(function)(x), function(x))
-
-
-def test_a_signature_that_needs_a_length_without_a_value_says_what_to_do():
-    op = body_op(
-        "Square",
-        {"x": tensor(shape="[Q]")},
-        {"y": tensor(shape="[mhc.expansion(Q)]")},
-        lambda self, x: x[: math.isqrt(len(x) + 1) - 1] + 1,
-        None,
-        {"forall": {"Q": "Dim", "T": "DType[float32]"}},
-        workloads=[{"Q": 8, "dtype_cases": [{"T": "float32"}], "label": "row"}],
-    )()
-    with pytest.raises(RuntimeError) as caught:
-        compiled(op)(unbacked(8))
-    assert (
-        f"{type(op).__name__}: its signature depends on the length of an axis that has no value in "
-        "a trace; mark the axis by mark_dynamic instead of mark_unbacked, or call the op outside "
-        "the graph where a node computes the length\n  Could not extract specialized integer"
-    ) in str(caught.value)
-    torch._dynamo.reset()
-    broken = torch.compile(op, backend="aot_eager")
-    assert broken(unbacked(8)).shape == (2,)
 
 
 def test_refinement_is_checked_in_the_graph():
@@ -484,14 +414,6 @@ def test_traced_kernel_of_a_target_gets_what_an_eager_one_gets():
 
 
 def test_export_holds_the_operator():
-    class Block(torch.nn.Module):
-        def __init__(self, op):
-            super().__init__()
-            self.op = op
-
-        def forward(self, x, y):
-            return self.op(x, y) * 2
-
     op = add_op()(2.0)
     x, y = pair()
     for strict in (False, True):

@@ -237,6 +237,49 @@ def test_transforms_that_take_no_formula_are_refused(op, transform):
     torch.testing.assert_close(kept, 3 * w * w)
 
 
+def test_traced_transforms_that_take_no_formula_are_refused(op):
+    torch._dynamo.reset()
+    x, w = (leaf.detach() for leaf in leaves())
+    traced = torch.compile(torch.func.grad(lambda x: op(x, w)[0].sum()), backend="eager")
+    with pytest.raises(Exception, match="torch.func cannot differentiate an op by x; call"):
+        traced(x)
+    torch._dynamo.reset()
+
+
+def test_exported_programs_have_gradients():
+    """Of what the backward op gives; what it does not give is refused there, too."""
+
+    class Whole(torch.nn.Module):
+        def __init__(self, op):
+            super().__init__()
+            self.op = op
+
+        def forward(self, x, w):
+            return self.op(x, w)
+
+    op, (x, w) = partial_op(), leaves()
+    module = torch.export.export(Whole(op), (x.detach(), w.detach())).module()
+    module(x, w.detach()).sum().backward()
+    assert torch.equal(x.grad, torch.full((4,), 2.0))
+    with pytest.raises(RuntimeError, match="w requires grad, but .* gives no gradient of it"):
+        module(x, w)
+    with pytest.raises(RuntimeError, match="w requires grad, but .* gives no gradient of it"):
+        module(x.detach(), w)
+
+
+def test_compiled_autograd_traces_the_formula_of_an_eager_call(op):
+    """Whole once the backward op is there; the first time the graph breaks where it is made."""
+    x, w = leaves()
+    for full in (False, True):
+        x.grad = w.grad = None
+        torch._dynamo.reset()
+        compiler = torch.compile(backend="aot_eager", fullgraph=full)
+        with torch._dynamo.compiled_autograd._enable(compiler):
+            op(x, w)[0].sum().backward()
+        torch.testing.assert_close(x.grad, 3 * w.detach())
+    torch._dynamo.reset()
+
+
 def test_backward_op_without_a_class():
     name = unique("Absent")
     manifest.register({name: spec({"dy": tensor()}, {"dx": tensor()})})

@@ -168,6 +168,33 @@ def composite(part):
     return cls
 
 
+def in_place():
+    """An op that adds 1, to `x` itself where `in_place` says so."""
+    return body_op(
+        "InPlace",
+        {"x": tensor(mutated="in_place")},
+        {"y": tensor(alias="x")},
+        lambda self, x: x.add_(1) if self.in_place else x + 1,
+        {"in_place": {"type": "bool", "default": False}},
+    )
+
+
+def compiled(op, backend="aot_eager", **options):
+    """An op or function compiled whole."""
+    return torch.compile(op, fullgraph=True, backend=backend, **options)
+
+
+class Block(torch.nn.Module):
+    """A module that holds an op and doubles its result."""
+
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, x, y):
+        return self.op(x, y) * 2
+
+
 def pair(n=6, dtype=torch.float32, seed=0):
     """Two random rows."""
     generator = torch.Generator().manual_seed(seed)

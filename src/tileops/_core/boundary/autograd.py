@@ -16,7 +16,11 @@ from typing import Any, NamedTuple
 import torch
 
 from tileops._core.boundary import instances
-from tileops._core.boundary.faults import refuse_gradient_dtype, refuse_second_derivative
+from tileops._core.boundary.faults import (
+    refuse_gradient,
+    refuse_gradient_dtype,
+    refuse_second_derivative,
+)
 from tileops._core.boundary.source import has_formula, returned_outputs
 from tileops._core.lang.kinds import DTypeKind
 from tileops._core.lang.nodes import Name
@@ -44,6 +48,7 @@ def gradient_formula(spec: OpSpec, branch: EffectBranch) -> Formula | None:
 
 def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formula:
     names = tuple(spec.signature.inputs)
+    constants = set(names) - set(declared.outputs.values())
     arriving = outputs_by_gradient(declared)
     kept = {name: source for name, source in declared.inputs.items() if name not in arriving}
     untaken = [name for name in returned if name not in arriving.values()]
@@ -56,6 +61,9 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
         }
         # The op itself, not its key: a caller may let go of it before the gradient is computed.
         ctx.op = instances.find(inputs[-1])
+        # A call did so before; an exported graph has no other place for it.
+        if any(tensors[name] is not None and tensors[name].requires_grad for name in constants):
+            refuse_gradient(ctx.op, tensors)
         _check_dtypes(ctx.op, declared, tensors)
         ctx.save_for_backward(*(tensors.get(source) for source in kept.values()))
         ctx.mark_non_differentiable(*(tensors[name] for name in untaken))

@@ -21,7 +21,7 @@ from tileops._core.boundary.operators import (
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
-from tileops._core.boundary.source import entry_source, returned_outputs
+from tileops._core.boundary.source import entry_source, has_formula, returned_outputs
 from tileops._core.boundary.warm import held_names
 from tileops._core.codegen.loading import compile_source
 from tileops._core.runtime.likeness import ABSENT, likeness, unmade
@@ -148,12 +148,15 @@ def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> C
     names = (*spec.signature.inputs, *(("out",) if branch.has_out else ()))
     returned, held = returned_outputs(spec, branch), held_names(spec)
     absent = (None,) if spec.signature.has_buffer and not branch.has_out else ()
+    differentiable = has_formula(spec, branch)
 
     def fake(*arguments: Any) -> Any:
         op = instances.find(arguments[-1])
         if held and torch.is_grad_enabled():
             faults.refuse_held(op, held)
         tensors = dict(zip(names, arguments, strict=False))
+        if not differentiable and torch.is_grad_enabled() and any(map(_requires_grad, arguments)):
+            faults.refuse_gradient(op, tensors)
         examine(op, *tensors.values(), *absent)
         try:
             record = op._check_in_fake(tensors)
@@ -166,6 +169,10 @@ def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> C
         return made[0] if len(made) == 1 else made
 
     return fake
+
+
+def _requires_grad(argument: Any) -> bool:
+    return isinstance(argument, torch.Tensor) and argument.requires_grad
 
 
 def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> dict[str, Any]:
@@ -212,6 +219,7 @@ _HELPERS: dict[str, Any] = {
     "_is_transformed": faults.is_transformed,
     "_refuse_gradient": faults.refuse_gradient,
     "_refuse_transform": faults.refuse_transform,
+    "_refuse_differentiated": faults.refuse_differentiated,
     "_refuse_held": faults.refuse_held,
     "_refuse_tangents": faults.refuse_tangents,
     "_refuse_mixture": faults.refuse_mixture,

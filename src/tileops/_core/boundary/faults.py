@@ -227,6 +227,17 @@ def refuse_transform(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
     )
 
 
+def refuse_differentiated(op: Any, tensors: Mapping[str, Any]) -> None:
+    """Refuse inputs by which a transform that is traced differentiates, if any is.
+
+    Views tell what the tensors themselves do not: for a compiler these are as outside.
+    """
+    views = {name: t if t is None else t.view_as(t) for name, t in tensors.items()}
+    if any(view is not None and view.requires_grad for view in views.values()):
+        refuse = refuse_gradient if op._spec.backward is None else refuse_transform
+        refuse(op, views)
+
+
 def refuse_batching(owner: str) -> Callable[..., NoReturn]:
     """The batching rule of an operator of the class named `owner`: there is none."""
 

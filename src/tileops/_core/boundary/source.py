@@ -226,7 +226,12 @@ class _EntryPrinter:
         return {p.name: self.names[p.name] for p in self.parameters if p.role != "execution"}
 
     def _print_gradient_check(self) -> None:
-        """Refuse tensors that require grad, except where a backward op computes the gradient."""
+        """Refuse tensors that require grad, except where a backward op computes the gradient.
+
+        In a transform that is traced, a compiler takes what is differentiated for a constant.
+        """
+        with self.writer.block("if _is_traced and _is_transformed() and _is_grad_enabled()"):
+            self.writer.line(f"_refuse_differentiated(_op, {_display(self._named_tensors())})")
         backward = self.spec.backward
         given = set(backward.outputs.values()) if backward is not None else set()
         tensors = self._named_tensors()
@@ -312,10 +317,19 @@ class _EntryPrinter:
             self.writer.line("_op = _instances.get(_key, _gone)()")
             with self.writer.block("if _op is None"):
                 self.writer.line("_op = _find_instance(_key)")
+            if not has_formula(self.spec, branch):
+                self._print_graph_check(branch)
             if moves_tensors(self.spec):
                 self.writer.comment("Read once: calls of other threads may bind others.")
                 self.writer.line("_held = _op._held_now()")
             self._print_run(number, branch)
+
+    def _print_graph_check(self, branch: EffectBranch) -> None:
+        """Refuse what requires grad where an exported graph, not a call, reached the operator."""
+        tensors = self._named_tensors() if branch.has_out else self._named_inputs()
+        tests = " or ".join(map(self._requires_grad, tensors))
+        with self.writer.block(f"if ({tests}) and _is_grad_enabled()"):
+            self.writer.line(f"_refuse_gradient(_op, {_display(tensors)})")
 
     def _print_run(self, number: int, branch: EffectBranch) -> None:
         """Print the kind of the call, the run, and what of its result the schema returns."""

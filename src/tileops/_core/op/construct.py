@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import torch
+
 from tileops._core.boundary import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
 from tileops._core.lang.values import shown
@@ -31,9 +33,14 @@ class Construction(OpState):
 
         Raises:
             TypeError: `target` is neither None nor a non-empty string.
-            RuntimeError: the instance is constructed already.
+            RuntimeError: the instance is constructed already, or inside a compiled function.
             BackendError: a backend package constructs an op while it is imported.
         """
+        if torch.compiler.is_dynamo_compiling():
+            raise RuntimeError(
+                f"{type(self).__name__}: an op is constructed once, outside the compiled function "
+                "that calls it"
+            )
         if self._instance_key is not None:
             raise RuntimeError(f"{type(self).__name__}: Op.__init__ ran twice on one instance")
         asked: object = target

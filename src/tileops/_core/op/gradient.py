@@ -20,6 +20,8 @@ class Differentiated(Tuned):
 
     def _backward(self) -> Op:
         """The instance that computes gradients; parameters of the same name are passed on."""
+        if self._backward_op is not None:
+            return self._backward_op  # A compiler that traces a formula takes up no lock.
         with self._turn("backward"):
             if self._backward_op is None:
                 cls = self._backward_class()

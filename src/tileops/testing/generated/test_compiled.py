@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -133,18 +134,16 @@ def test_exported_modules_hold_the_operator(bounded: str) -> None:
         assert_like_eager(call, lambda module=module, **given: module(given)[0], arguments(call))
 
 
-MARKS = {
+MARKS: dict[str, Any] = {
     "dynamic": None,
     "marked": torch._dynamo.mark_dynamic,
     "unbacked": torch._dynamo.decorators.mark_unbacked,
 }
-"""How a compiler is told that extents vary."""
+"""How a compiler is told that axes vary; None for all that may."""
 
 
 @pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
-def test_one_graph_serves_all_extents(
-    op: str, mark: Callable[[Tensor, list[int]], None] | None
-) -> None:
+def test_one_graph_serves_all_extents(op: str, mark: Any) -> None:
     if not spec_of(op).signature.inputs:
         return
     calls = resized_calls(op, EXTENTS)
@@ -208,8 +207,11 @@ def test_a_gradient_that_nothing_computes_is_refused(bounded: str) -> None:
     leaves = {name: tensor.requires_grad_() for name, tensor in floats(call).items()}
     given = {**arguments(call), **leaves}
     instance = construct(call)
+    operator = overload(operator_of(instance, given))
     with pytest.raises(RuntimeError, match="requires grad, but the spec names no backward op"):
         instance(**given)
+    with pytest.raises(RuntimeError, match="requires grad, but the spec names no backward op"):
+        operator(*operator_arguments(instance, given))  # as an exported graph does
     with torch.no_grad():
         for result in results(bounded, instance(**given)):
             assert result is None or not result.requires_grad

@@ -51,10 +51,7 @@ def _common(sizes: Sequence[int]) -> int:
     """
     longer = [size for size in sizes if is_symbolic(size) or size != 1]
     for a, b in combinations(longer, 2):
-        require(
-            either(a == b, a == 1, b == 1),
-            lambda a=a, b=b: f"broadcast: sizes {shown(a)} and {shown(b)} do not agree",
-        )
+        _require_agreement(a, b)
     for size in longer:
         if not is_symbolic(size):
             return size
@@ -62,6 +59,13 @@ def _common(sizes: Sequence[int]) -> int:
     for size in reversed(others):
         common = select(size == 1, common, size)
     return common
+
+
+def _require_agreement(a: int, b: int) -> None:
+    require(
+        either(a == b, a == 1, b == 1),
+        lambda: f"broadcast: sizes {shown(a)} and {shown(b)} do not agree",
+    )
 
 
 def ceil_div(a: int, b: int) -> int:

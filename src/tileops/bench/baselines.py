@@ -1,10 +1,10 @@
 """What ops are compared with: functions of other libraries, by library and op.
 
 The functions lie in a folder of modules, `benchmarks/baselines/` in a checkout, one per family.
-Loading a module registers what its decorators name. A function takes the op, for its parameters,
-and the inputs in the order of the spec, None for one that is not passed; it returns what the op
-returns. It raises `NotImplementedError` for what its library cannot do. Libraries are optional: one
-that is not installed has no version, and takes part in nothing.
+Loading a module registers the functions that it decorates. A function takes the op, for its
+parameters, and the inputs in the order of the spec, None for one that is not passed; it returns
+what the op returns. It raises `NotImplementedError` for what its library cannot do. Libraries are
+optional: one that is not installed has no version and is left out.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _load(file: Path) -> None:
 
 
 def rivals(names: Iterable[str], device: torch.device) -> list[Rival]:
-    """Those of the named libraries that can be compared with.
+    """The named libraries, each checked to be one that can be compared with here.
 
     Args:
         names: libraries that were loaded, and `torch-compile`.

@@ -51,7 +51,7 @@ class RowCall:
     device: torch.device
 
     def wanted(self) -> Outcome:
-        """What the reference gives; what it makes of nothing lies where the inputs lie."""
+        """What the reference gives; tensors that it creates are on the device of the inputs."""
         with self.device:
             return expected(self.form, self.inputs, str(self.device))
 

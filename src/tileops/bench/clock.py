@@ -1,9 +1,9 @@
-"""The time of single calls, contestants in turns: events on a CUDA device, else the host's clock.
+"""Times single calls of contestants in turns: by events on a CUDA device, else by the host's clock.
 
 On CUDA each call meets a cold L2 cache, and the gap that two events show beside the work between
-them is taken off, so that a call of one kernel takes what its kernel takes. What is called is told
-its turn, by which it can rotate its inputs. Samples are seconds, one per call. Nothing here knows
-what is called.
+them is subtracted, so that a call of one kernel takes what its kernel takes. A launch is given the
+number of its turn, so that it can rotate its inputs. Samples are seconds, one per call. Nothing
+here knows what is called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Launch = Callable[[int], Any]
 
 @dataclass(frozen=True)
 class Timing:
-    """What several calls took, in seconds: the median, the middle half's ends, how many."""
+    """What several calls took, in seconds: the median, the quartiles, and how many there were."""
 
     median: float
     low: float
@@ -78,10 +78,10 @@ def samples(launch: Launch, turns: Sequence[int], device: torch.device) -> list[
 
 
 class Laps:
-    """The time of calls where they are made, one after the other, as a program makes them.
+    """The time of calls where a program makes them, one after the other.
 
-    The cache is as the calls before left it, and nothing waits: on CUDA the device's clock runs
-    from the start of a call to its end.
+    The cache is as the calls before left it, and the host waits for nothing: on CUDA the device's
+    clock runs from the start of a call to its end.
 
     Args:
         device: where the calls run.
@@ -125,10 +125,10 @@ def host_timing(launch: Launch, device: torch.device) -> Timing | None:
 
 
 def captured(launch: Launch, turns: int) -> Launch:
-    """The calls of so many turns as CUDA graphs, which are replayed without the host's part.
+    """The calls of `turns` turns as CUDA graphs, which are replayed without the host's part.
 
     Args:
-        launch: makes a call that can be captured; what cannot raises.
+        launch: makes a call; raises where it cannot be captured.
         turns: after how many turns the calls repeat.
     """
     graphs = [_graph(launch, turn) for turn in range(turns)]
@@ -160,8 +160,8 @@ def _host(launch: Launch, turns: Sequence[int]) -> list[float]:
 def event_gap() -> float:
     """The seconds that two events show more than the one kernel between them takes.
 
-    How long the kernel takes is told by the device's own records of its kernels (CUPTI, by way of
-    torch's profiler); 0 where these cannot be had.
+    How long the kernel takes is read from the device's own records of its kernels (CUPTI, through
+    torch's profiler); 0 where there are no such records.
     """
     one = torch.zeros(1, device="cuda")
 

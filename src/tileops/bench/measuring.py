@@ -29,7 +29,7 @@ ABSENT = "absent"
 ROW_SECONDS = 1.0
 """About how long each contestant of a row is timed."""
 SETS, SETS_BYTES = 3, 1 << 30
-"""Sets of inputs used in rotation, for rows up to so many bytes; above, no cache holds them."""
+"""Sets of inputs used in rotation while all fit these bytes; above, no cache holds one set."""
 SMALL = 1 << 28
 """Bytes of a row up to which the CPU is asked, too, before a result counts as wrong."""
 OURS = ""
@@ -44,7 +44,7 @@ class Manner:
         against: what is compared with.
         graphs: whether CUDA graphs of the calls are timed too.
         seconds: about how long each contestant is timed.
-        patience: how long a row may take with all that belongs to it; without end where absent.
+        patience: seconds that a row may take in all; no limit where absent.
         target: what serves the op; the device decides where absent.
     """
 
@@ -61,7 +61,7 @@ PLAINLY = Manner()
 
 @dataclass(frozen=True)
 class OtherRecord:
-    """What became of one comparison.
+    """The outcome of one comparison.
 
     Args:
         name: the library.
@@ -132,7 +132,7 @@ class RowRecord:
 
 
 def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> RowRecord:
-    """Run a case, judge it and time it; what it raises makes it wrong, unless nothing serves it.
+    """Run a case, judge it and time it; an error makes it wrong, unless nothing serves the op.
 
     Args:
         spec: the spec of an implemented op.
@@ -187,7 +187,7 @@ class _Measurement:
         self._sets = SETS if SETS * bytes_of(case) <= SETS_BYTES else 1
 
     def record(self, wanted: Outcome) -> RowRecord:
-        """Judge what is compared with, and time all."""
+        """Judge the comparisons, then time the op and those that are right."""
         call, op = self._call, self._call.op
         facts = self._facts(op)
         others, functions = self._judged(wanted)
@@ -213,7 +213,7 @@ class _Measurement:
         )
 
     def _facts(self, op: Op) -> dict[str, Any]:
-        """What the call that was judged says of itself."""
+        """What the judged call was and did: its record, its roofline, what served it."""
         record = op.last_call
         flops, moved = op.eval_roofline() if self._spec.roofline is not None else (None, None)
         return {
@@ -252,7 +252,7 @@ class _Measurement:
         return (RIGHT if fault is None else WRONG), fault
 
     def _graphs(self, launches: Mapping[str, Launch]) -> dict[str, Timing]:
-        """The times of replayed calls, where they are wanted; what cannot be captured has none."""
+        """The times of replayed calls, if asked for; a call that cannot be captured has none."""
         device = self._call.device
         if not self._manner.graphs or device.type != "cuda":
             return {}

@@ -13,19 +13,18 @@ AGAIN = 0.1
 
 
 class OutOfPatience(BaseException):
-    """The time is over. No `Exception`: code that is stopped must not take it for its own."""
+    """The time is over. Not an `Exception`, so that the stopped code does not handle it as one."""
 
 
 @contextmanager
 def patience(seconds: float | None) -> Iterator[None]:
-    """Stop what runs here after some time, at the next step that imports nothing.
+    """Stop the code of the block after some time, but not while it imports a module.
 
-    Only the main thread can be stopped; elsewhere nothing is limited. Where a library has run the
-    code that is stopped, what it makes of that, an error without a text say, is not taken for its
-    own.
+    Only the main thread can be stopped; in others there is no limit. A library that ran the stopped
+    code may turn the stop into an error of its own; that error is replaced by `OutOfPatience`.
 
     Args:
-        seconds: after how long; never where absent.
+        seconds: after how long; no limit where absent.
 
     Raises:
         OutOfPatience: the time is over.

@@ -57,9 +57,9 @@ def peer_matches(rows: Iterable[Row], table: Path, mapping: Path | None = None) 
 
 
 def _match(row: Published, rules: Rules, ours: Mapping[str, list[Row]]) -> Match | None:
-    """The row of ours that a published one lines up with; of several the one of its size.
+    """The row of ours that a published one lines up with.
 
-    A row that was made from the published one is of its size; before others it is taken.
+    Of several, the row that was made from the published one; else the one nearest to its size.
     """
     candidates = [
         each

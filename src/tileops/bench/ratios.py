@@ -1,7 +1,7 @@
 """How an op compares with the best of the others, and whether that has become worse.
 
-A ratio is the other's time over ours: above 1 the op is faster. Times depend on the device's day,
-ratios of times taken in turns much less; regressions are regressions of ratios.
+A ratio is the other's time over ours: above 1 the op is faster. Times vary from day to day,
+ratios of times taken in turns much less, so regressions are judged by ratios.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a bench found, as a JSON file: its form, its versions, and where an interrupted run goes on.
+"""What a bench found, as a JSON file: its form, its versions, and where a stopped run resumes.
 
 The form is `results.schema.json` beside this module. Rows refer to the environment they were
 measured in by its place in a list, so that a file that was filled in several runs says for each row
-what it depends on. A file is replaced as a whole: whoever reads it finds a whole one.
+what it depends on. A file is replaced in one step: a reader never finds half of one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def read_results(path: Path) -> Results:
 
 
 def merged(several: Sequence[Results]) -> Results:
-    """Results as one; of rows of one case on one device the last one given stays."""
+    """Several results as one; of rows of the same case on the same device the last one stays."""
     whole = Results()
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for results in several:
@@ -103,7 +103,7 @@ def merged(several: Sequence[Results]) -> Results:
 
 
 class Keeper:
-    """Writes results while they grow, now and then and at the end.
+    """Writes results to a file while they grow, from time to time and at the end.
 
     Args:
         path: the file; nothing is written where absent.
@@ -115,7 +115,7 @@ class Keeper:
         self._written = 0.0
 
     def grown(self) -> None:
-        """Write if the last time is some time ago."""
+        """Write if the last write was some time ago."""
         if time.monotonic() - self._written >= PAUSE:
             self.write()
 
@@ -137,7 +137,7 @@ class Keeper:
 
 
 def _text(data: Mapping[str, Any]) -> str:
-    """The file's text, an entry of a list on each line: changes of rows are changes of lines."""
+    """The file's text, one list entry a line, so that a changed row is a changed line."""
     parts = []
     for key, value in data.items():
         if isinstance(value, list):
@@ -149,7 +149,7 @@ def _text(data: Mapping[str, Any]) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Plain data, its numbers with as many figures as a measurement has."""
+    """Plain data, its numbers rounded to the digits that a measurement has."""
     if isinstance(value, float):
         return float(f"{value:.{FIGURES}g}")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""One run of the bench: the rows that are left, measured as was asked, taken into the results."""
+"""One run of the bench: it measures the rows that are left and adds them to the results."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Order:
         graphs: whether CUDA graphs of the calls are timed too.
         seconds: about how long each contestant of a row is timed.
         jobs: how many processes compile before the timing; none where 0.
-        budget: seconds after which no further row is begun; no end where absent.
-        patience: how long a row may take with all that belongs to it; without end where absent.
+        budget: seconds after which no further row is begun; no limit where absent.
+        patience: seconds that a row may take in all; no limit where absent.
         largest: whether an op's largest row comes first, else its smallest.
         rows: where the cases come from.
         target: what serves the ops; the device decides where absent.
@@ -60,7 +60,7 @@ class Session:
 
     Args:
         order: what was asked for.
-        results: what is known; records are taken in here.
+        results: what is known; new records are added to it.
         environment: what the records depend on.
         keeper: writes the results as they grow.
 
@@ -91,12 +91,12 @@ class Session:
 
     @property
     def stopped(self) -> str | None:
-        """Why rows are left that were not begun; None where none are."""
+        """Why some rows were not begun; None where all were."""
         return self._sweep.stopped
 
     @property
     def most(self) -> int:
-        """A number of cases that are not exceeded, found without reading rows."""
+        """An upper bound of the number of cases, found without reading rows."""
         rows, labels = self._order.rows, self._order.labels
         return sum(rows.count(spec, labels) for spec in self._order.specs)
 

@@ -1,6 +1,6 @@
 """Many rows in one go: which, in what order, and for how long.
 
-Every op has one row measured before any has its second, so that a budget sees as many ops as it
+Every op has one row measured before any has its second, so that a budget covers as many ops as it
 can. Rows of an op are read when its turn comes.
 """
 
@@ -86,7 +86,7 @@ def chosen_cases(
 
 
 def families_by_turns(specs: Iterable[OpSpec]) -> list[OpSpec]:
-    """Ops in an order in which families take turns: what a budget cuts off is of all of them."""
+    """Ops with families taking turns, so that a budget cuts something off every family."""
     places: Counter[str | None] = Counter()
     ranked = []
     for spec in specs:
@@ -103,7 +103,7 @@ def by_turns(
     Args:
         specs: the ops.
         chosen: the cases of an op; called when its turn comes.
-        largest: whether those that move much come first, else those that move little.
+        largest: whether those that move most come first, else those that move least.
     """
     turns = deque((spec, _by_size(spec, chosen, largest)) for spec in specs)
     while turns:
@@ -125,7 +125,7 @@ class Sweep:
         rows: what to measure.
         device: where.
         manner: how.
-        budget: seconds after which no further case is begun; no end where absent.
+        budget: seconds after which no further case is begun; no limit where absent.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Sweep:
                 return
 
     def _settled(self) -> bool:
-        """Give memory back; whether the device still answers after the row."""
+        """Free memory after a row; whether the device still answers."""
         if any(rival.compiled for rival in self._manner.against):
             torch.compiler.reset()
         if self._device.type != "cuda":

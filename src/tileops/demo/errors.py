@@ -1,4 +1,4 @@
-"""The one error of the demo that is the caller's to mend."""
+"""The one error of the demo that the caller can fix."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class SentenceEncoder:
         return self._divide(pooled, self._length(pooled))
 
     def similarity(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """Cosine similarity of unit vectors, each with each."""
+        """Cosine similarity of all pairs of unit vectors."""
         return self._gemm(embeddings, embeddings)
 
     def _embeddings(self, token_ids: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What the demo reads: the sentences built in, and those of a file."""
+"""What the demo reads: its built-in sentences, or those of a file."""
 
 from __future__ import annotations
 

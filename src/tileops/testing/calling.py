@@ -84,7 +84,7 @@ def tamed(call: DrawnCall, given: dict[str, Tensor], device: str = "cpu") -> dic
     """Data of the same form on which the op is stable.
 
     A reference module may hold a function `<name>_tamed(inputs, **params)` that gives it: a
-    recurrence that blows up tells nothing of its numerics.
+    recurrence that blows up says nothing about its numerics.
     """
     home = spec_of(call.op).home
     function = home and getattr(_references(call.op), f"{reference_name(call.op)}_tamed", None)
@@ -144,7 +144,7 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
 def expected(
     call: DrawnCall, given: Mapping[str, Tensor], device: str = "cpu"
 ) -> tuple[Tensor | None, ...]:
-    """What the op's reference makes of copies of the inputs, as `outcome` has it."""
+    """What the op's reference makes of copies of the inputs, in the form of `outcome`."""
     copies = {name: tensor.clone() for name, tensor in given.items()}
     return outcome(call, copies, reference(call, device)(**copies))
 
@@ -166,8 +166,8 @@ def outcome(
     """All that a call gives: its results, then the inputs that it wrote and does not return.
 
     A reference module may hold a function `<name>_canonical(outcome, *inputs, **params)`. It
-    brings an outcome into the form in which all right ones are equal: what is unspecified gets one
-    value, what is free one order.
+    brings an outcome into a form in which all right ones are equal: unspecified values become one
+    value, and where the order is free it becomes one order.
     """
     spec = spec_of(call.op)
     found = results(call.op, returned)
@@ -191,7 +191,7 @@ def _references(op: str) -> Any:
 
 
 def _assert_declared(call: DrawnCall, name: str, result: Tensor | None) -> None:
-    """A result is there exactly where it was drawn, of the shape and dtype drawn."""
+    """Results are present exactly where drawn ones are, with the drawn shapes and dtypes."""
     drawn = call.outputs.get(name)
     if drawn is None:
         assert result is None, f"{call}: {name} is no output of this call"

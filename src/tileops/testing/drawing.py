@@ -1,9 +1,9 @@
 """Calls of an op drawn from its spec alone: small, random, on every branch.
 
-Every index and parameter gets a small value; a refinement, a shape or metadata contents that do not
-fit have one of the values they read drawn again, until all fit. Shapes are drawn so that they
-broadcast, and extents often are the sum of packed lengths; nothing is known of any op. The same
-spec gives the same calls.
+Every index and parameter gets a small value. Where a refinement, a shape or metadata contents do
+not fit, one of the values that they read is drawn again, until all fit. Shapes are drawn so that
+they broadcast, and extents are often the sum of packed lengths; nothing is known of any op. The
+same spec gives the same calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory whose contents show: what a kernel does not write is found by the tests."""
+"""Memory filled so that tests find what a kernel does not write."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 def poisoned() -> Iterator[None]:
     """Fresh memory holds NaN, or the largest integer.
 
-    Torch fills memory in its deterministic mode only. What has no deterministic form there, such as
-    running sums on CUDA, is let through.
+    Torch fills memory in its deterministic mode only. Functions without a deterministic form, such
+    as running sums on CUDA, may run in it all the same.
     """
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """The pytest plugin: `pytest --tileops-ops NAME…` runs the generated tests of ops or packages.
 
-Loaded wherever this package is installed beside pytest, so it imports nothing until it is asked.
+Loaded wherever this package is installed beside pytest, so it imports nothing without the option.
 """
 
 from __future__ import annotations

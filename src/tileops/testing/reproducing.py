@@ -75,7 +75,7 @@ def _input(call: DrawnCall, name: str, value: Any) -> str:
 
 
 def _tamed(trial: Trial, params: str) -> Iterator[str]:
-    """The lines that bring data into a form on which the op is stable, where they were."""
+    """The lines that tame the inputs, where the call's inputs were tamed."""
     call = trial.call
     changed = (
         isinstance(value, Tensor) and not torch.equal(value.float(), tensor(call, name).float())

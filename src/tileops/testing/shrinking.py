@@ -1,6 +1,6 @@
 """Workload rows with small extents: the same branch, ranks, dtypes and choices, little data.
 
-Large numbers of a row give way to small ones, equal numbers to equal ones. What a declaration
+Large numbers of a row are replaced by small ones, equal numbers by equal ones. What a declaration
 rejects is drawn again, as in any drawing; nothing is known of any op.
 """
 
@@ -107,17 +107,16 @@ class Shrinking(Drawing):
 
 
 class Resizing(Shrinking):
-    """Draws calls of one instance whose extents differ, and nothing else does.
+    """Draws calls of one instance that differ in extents only.
 
-    The same axes are equal to each other in all of them: a compiler that finds two extents equal
-    may take them for one. Extents of 1 stay, and none becomes 0 or 1, for which compilers make
-    code of their own.
+    Axes that are equal in one of them are equal in all: a compiler may take two equal extents for
+    one. Extents of 1 stay, and none becomes 0 or 1, for which compilers make separate code.
     """
 
     _fixed: frozenset[str] = frozenset()
 
     def resized(self, count: int) -> tuple[DrawnCall, ...]:
-        """So many calls, or fewer if no more are found."""
+        """As many calls as asked for, or fewer if no more are found."""
         if self.call() is None:
             return ()
         self._fix_instance()
@@ -136,7 +135,7 @@ class Resizing(Shrinking):
         return tuple(max(groups.values(), key=len, default=best)[:count])
 
     def _fix_instance(self) -> None:
-        """Keep what the last drawing found for parameters and for the tensors of construction."""
+        """Keep what the last drawing found for parameters and construction-time tensors."""
         signature = self.spec.signature
         shapes = (tensor.shape for tensor in signature.held)
         names = set(signature.params) | self._rejected(*shapes).names

@@ -59,7 +59,7 @@ def small_value(kind: Kind, rng: Random) -> Any:
 
 
 def takes_an_object(param: Param) -> bool:
-    """Whether values of a class are admitted that nothing here can make; the default will do."""
+    """Whether a parameter takes objects of a class, which cannot be drawn: its default is used."""
     members = param.type.node.members if param.type.node else ()
     return any(isinstance(member, ObjectMember) for member in members)
 

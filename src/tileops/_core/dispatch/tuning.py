@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from tileops._core.devices import accelerator_type
+from tileops._core.dispatch.toolchain import dtype_name
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
 from tileops._core.plugins import described
@@ -83,7 +84,7 @@ def renewed(kernel: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         ValueError: some tensor is not floating point.
     """
     exact = [
-        f"argument {place} ({str(value.dtype).removeprefix('torch.')})"
+        f"argument {place} ({dtype_name(value.dtype)})"
         for place, value in enumerate(args)
         if isinstance(value, Seen) and not (value.dtype.is_floating_point or value.dtype.is_complex)
     ]

@@ -24,13 +24,13 @@ Self = TypeVar("Self", bound="PagedKernel")
 
 
 class Pages(NamedTuple):
-    """How rows lie in pages, and how keys are rotated before.
+    """How rows lie in pages, and how keys are rotated before they are stored.
 
     Attributes:
         size: rows of a page.
         rotary_dim: leading channels that are rotated; 0 for none.
         rope_base: base of the rotary frequencies.
-        max_position: positions that are told apart.
+        max_position: positions that differ; later ones turn like the last.
     """
 
     size: int
@@ -40,7 +40,7 @@ class Pages(NamedTuple):
 
     @classmethod
     def of(cls, call: PagedPrefillCall) -> Pages:
-        """The pages of a call; a rotation that is off does not tell builds apart."""
+        """The pages of a call; without a rotation its settings play no part in the identity."""
         if not call.rotary_dim:
             return cls(call.page_size)
         return cls(call.page_size, call.rotary_dim, call.rope_base, call.max_position)
@@ -52,7 +52,7 @@ class Pages(NamedTuple):
         return Rotation(self.rotary_dim, self.max_position - 1) if self.rotary_dim else None
 
     def turns(self) -> list[int]:
-        """What programs know of each pair's frequency."""
+        """How far each pair of channels turns per position, as programs take it."""
         from tileops.attention.programs.rotation import turns
 
         return turns(self.rotary_dim, self.rope_base) if self.rotary_dim else [0]
@@ -76,9 +76,9 @@ def _line(x: Tensor) -> tuple[Tensor, int]:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """`x` `[T, H, D]` with the heads between its rows, where such lie there, else copied.
+    """`x` `[T, H, D]` as a view with all the heads that lie between its rows, else a copy.
 
-    Queries that come with keys and values in one matrix are read where they are.
+    Queries that come in one matrix with keys and values are so read in place.
     """
     x = _rows(x)
     count, _, size = x.shape
@@ -89,7 +89,7 @@ def _padded(x: Tensor) -> Tensor:
 
 
 class _Programs(NamedTuple):
-    """What one call launches first and then, and the constants of the rotation."""
+    """The two programs that a call launches in turn, and the constants of the rotation."""
 
     append: Callable[..., None]
     attend: Any
@@ -171,17 +171,17 @@ class PagedKernel(Kernel, PagedPrefillFwdInterface):
 
     @abstractmethod
     def _compiled(self) -> Any:
-        """What attends."""
+        """The programs that attend."""
 
     @abstractmethod
     def _longest(self, tokens: int) -> int:
-        """An upper bound of a request's new tokens, of so many in all."""
+        """An upper bound of one request's new tokens, given those of all."""
 
     @abstractmethod
     def _attend(
         self, programs: Any, operands: tuple[Tensor, ...], table: Tensor, out: Tensor
     ) -> None:
-        """Launch what attends into `out`."""
+        """Launch the programs that attend, into `out`."""
 
 
 class PagedDecodeKernel(PagedKernel):

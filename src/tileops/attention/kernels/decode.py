@@ -31,20 +31,20 @@ STAGES: Mapping[int, int] = {64: 6, 128: 3, 256: 3}
 
 
 def parts_of(group: Group, requests: int, keys: int) -> int:
-    """Into how many parts the keys of each request are cut."""
+    """How many parts the keys of each request are cut into."""
     cuts = -(-group.heads // group.kv_heads // _ROWS)
     slots = group.sm_count * (2 if group.head_dim <= 128 else 1)
     return part_count(requests * group.kv_heads * cuts, -(-keys // _COLUMNS), slots)
 
 
 class SplitPrograms(NamedTuple):
-    """What one query of each request launches: attention to parts of the keys, their merging."""
+    """The programs of one query of each request: attend to parts of the keys, merge the parts."""
 
     attend: Callable[..., None]
     merge: Callable[..., None]
 
     def run(self, *operands: Tensor, out: Tensor, parts: int) -> None:
-        """Launch into `out` `[T, H, D]`, by so many parts of the keys of each request."""
+        """Launch into `out` `[T, H, D]`, with the keys of each request cut into `parts` parts."""
         memory = part_memory(out, parts)
         self.attend(*operands, *memory, out, parts)
         if parts > 1:

@@ -76,7 +76,7 @@ class Group(NamedTuple):
 def operand_fault(call: AttentionCall, sizes: Collection[int]) -> str | None:
     """Why operands of this kind are not multiplied on tensor cores, or None."""
     if call.dtype not in HALVES:
-        return f"attends in float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+        return f"attends in float16 and bfloat16, not {dtype_name(call.dtype)}"
     if call.head_dim not in sizes:
         return f"attends with heads of {sorted(sizes)} channels, not {call.head_dim}"
     if not 0 < call.sm_scale < inf:
@@ -96,7 +96,7 @@ def page_fault(call: PagedPrefillCall) -> str | None:
 
 @lru_cache(maxsize=1024)
 def part_count(blocks: int, tiles: int, slots: int) -> int:
-    """Into how many parts `tiles` of keys are cut so that all ends soonest.
+    """How many parts to cut `tiles` of keys into, so that the whole ends soonest.
 
     Args:
         blocks: blocks that one part of every request takes.
@@ -114,7 +114,7 @@ def part_count(blocks: int, tiles: int, slots: int) -> int:
 def part_memory(out: Tensor, parts: int) -> tuple[Tensor, Tensor]:
     """Float32 memory for the parts of `out` `[T, H, D]`, and for logarithms of their sums.
 
-    One part needs none and gets what is never touched.
+    A single part needs no memory: what it gets is never touched.
     """
     if parts == 1:
         unused = out.view(-1).view(torch.float32)

@@ -111,7 +111,7 @@ class LatentDecodePipelinedKernel(Kernel, LatentDecodeFwdInterface):
     def refusal(cls, call: LatentDecodeCall) -> str | None:
         """Refuses several cache heads, and other elements and widths."""
         if call.dtype not in HALVES:
-            return f"attends in float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+            return f"attends in float16 and bfloat16, not {dtype_name(call.dtype)}"
         if call.kv_heads != 1:
             return f"reads a cache of one head, not of {call.kv_heads}"
         if call.latent_dim not in cls.SIZES or call.rope_dim != cls.ROPE:

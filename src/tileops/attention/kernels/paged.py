@@ -31,7 +31,7 @@ class PagedPrefillCall(CallSpec):
         softcap: bound of the scores; 0 for none.
         rotary_dim: leading channels that are rotated, in halves; 0 for none.
         rope_base: base of the rotary frequencies.
-        max_position: positions that are told apart; later ones turn like the last.
+        max_position: positions that differ; later ones turn like the last.
         dtype: element type of q, the new keys and values, and the result.
         cache_dtype: element type of the pages; float8_e4m3fn is scaled.
     """

@@ -30,7 +30,7 @@ class Rate:
     """Bytes or operations in a second.
 
     Args:
-        theoretical: by the maker's word; None where that is not known.
+        theoretical: as the maker states it; None where that is not known.
         effective: as measured; None where nobody measured.
     """
 
@@ -130,7 +130,7 @@ def _rate(written: Mapping[str, float]) -> Rate:
 
 
 def measured_file(device: str) -> Path:
-    """Where the profile lies that was measured on this machine.
+    """The file of the profile that was measured on this machine.
 
     Args:
         device: the device's name.

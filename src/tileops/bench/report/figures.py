@@ -1,4 +1,4 @@
-"""What a report shows, worked out of the rows of results; no text is set here."""
+"""What a report shows, computed from the rows of results; `page` turns it into text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL = 0.97
 
 @dataclass(frozen=True)
 class Figure:
-    """A row that was measured, with what is made of it.
+    """A measured row, and what follows from it.
 
     Args:
         row: the row of the results.

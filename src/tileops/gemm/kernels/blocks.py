@@ -1,6 +1,6 @@
 """Rows that lie in groups, cut into blocks of one group each without asking the host.
 
-The number of blocks follows from extents alone: it is the most that groups of any sizes may need.
+The number of blocks follows from extents alone: it is enough for groups of any sizes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Blocks(NamedTuple):
     """Blocks of groups.
 
     Attributes:
-        group: the group of each block `[B]`; of surplus blocks the last one.
-        row: the row at each place `[B, size]`; at places without a row any.
-        holds: whether there is a row `[B, size]`.
-        place: where each row of a group stands among all places `[rows]`; for other rows any.
+        group: the group of each block `[B]`; for surplus blocks the last one.
+        row: the row at each place `[B, size]`; any row where `holds` is false.
+        holds: whether the place has a row `[B, size]`.
+        place: where each row of a group stands among all places `[rows]`; any for other rows.
     """
 
     group: Tensor

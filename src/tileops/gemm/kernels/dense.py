@@ -122,7 +122,7 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
     def refusal(cls, call: GemmCall) -> str | None:
         """Refuses other element types, and row pitches that the copy engine cannot take."""
         if call.dtype not in (torch.float16, torch.bfloat16):
-            return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+            return f"multiplies float16 and bfloat16, not {dtype_name(call.dtype)}"
         if call.k == 0:
             return "has no step to multiply when k is 0"
         inner = {

@@ -24,11 +24,11 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def _few_rows_fault(call: GemmCall, most: int) -> str | None:
-    """Why these are not `most` rows with a weight that is read in whole vectors, or None."""
+    """Why this is not a product of at most `most` rows with a weight of whole vectors, or None."""
     if call.m > most:
         return f"multiplies at most {most} rows, not {call.m}"
     if call.dtype not in _HALVES:
-        return f"multiplies float16 and bfloat16, not {str(call.dtype).removeprefix('torch.')}"
+        return f"multiplies float16 and bfloat16, not {dtype_name(call.dtype)}"
     if call.trans_a or not call.trans_b:
         return "reads both factors along k: a [m, k] and b [n, k]"
     if call.k == 0:
@@ -127,7 +127,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmSplitKernel]]:
         """One build for each class of row counts and number of parts.
 
-        There are as many parts as let all blocks run at once, two on each multiprocessor.
+        The parts are as many as still let all blocks run at once, two on each multiprocessor.
         """
         rows = max(8, 1 << (call.m - 1).bit_length())
         room = 2 * call.sm_count // -(-call.n // _WEIGHT_ROWS)

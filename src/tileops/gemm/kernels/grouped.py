@@ -132,7 +132,7 @@ def group_tile(rows: int, groups: int) -> Tile:
 def operand_fault(dtype: torch.dtype, **pitches: int) -> str | None:
     """Why grouped products of this dtype and of rows of these lengths are not served, or None."""
     if dtype not in (torch.float16, torch.bfloat16):
-        return f"multiplies float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
+        return f"multiplies float16 and bfloat16, not {dtype_name(dtype)}"
     unit = BOUNDARY // dtype.itemsize
     for name, extent in pitches.items():
         if extent % unit:
@@ -162,8 +162,8 @@ def compile_grouped(
         tile: how each product is cut up.
         blocks: largest number of blocks.
         config: how many buffers the ring has.
-        places: what tells which rows each group has.
-        alignment: of which the first row of a group is a multiple, where ends tell them.
+        places: what says which rows each group has.
+        alignment: divides the first row of each group, where `places` is `"ends"`.
     """
     from tileops.gemm.programs import Groups, Tiling, build_gemm_grouped
 

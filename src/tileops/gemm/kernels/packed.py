@@ -98,11 +98,11 @@ RUN = 128
 
 _MOST_PARTS = 16
 _STEP = 2 * RUN  # columns that are copied at once
-_FIXED_STEPS = 3  # whose time a part takes beside its own
+_FIXED_STEPS = 3  # a part takes the time of so many steps beside its own
 
 
 def _packed_fault(call: GemmW4A16Call, most: int) -> str | None:
-    """Why these are not `most` rows with a weight whose runs have one scale each, or None."""
+    """Why this is not a product of at most `most` rows with one scale a run, or None."""
     if call.m > most:
         return f"multiplies at most {most} rows, not {call.m}"
     if call.group_size % RUN:
@@ -178,7 +178,7 @@ class GemmW4A16FewRowsKernel(Kernel, GemmW4A16FwdInterface):
 
 
 class PackedCut(NamedTuple):
-    """Rows of the weight that a block decodes, its buffers, and blocks of a multiprocessor."""
+    """Rows of the weight that a block decodes, its buffers, and blocks on a multiprocessor."""
 
     rows: int
     stages: int
@@ -261,7 +261,7 @@ class GemmW4A16SplitKernel(Kernel, GemmW4A16FwdInterface):
 
 
 def packed_parts(tiles: int, k: int, slots: int) -> int:
-    """Into how many parts the depth of so many tiles is cut so that all blocks end soonest."""
+    """How many parts to cut the depth of each tile into, so that all blocks end soonest."""
     steps = -(-k // _STEP)
 
     def cost(parts: int) -> int:

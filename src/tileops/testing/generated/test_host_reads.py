@@ -1,7 +1,7 @@
-"""What serves any accelerator reads nothing back to the host, seen without an accelerator.
+"""General kernels read nothing back to the host, which is shown without an accelerator.
 
 The body runs on meta tensors, which have a shape and no contents: whatever asks for a number fails
-there. As they are not on the CPU, a kernel that has a way of its own for the CPU takes the other.
+there. As they are not on the CPU, a kernel that treats the CPU apart takes its other way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def general_kernels(op: Op) -> Callable[[str, Any], Any]:
 
 
 def has_general_kernels(op: str) -> bool:
-    """Whether each interface of an op has an implementation below all others."""
+    """Whether each interface of an op has a general implementation."""
     cls = class_of(op)
     kinds = [kind for kind in cls.kernel_types.values() if kind.general]
     return bool(kinds) and all(
@@ -40,7 +40,7 @@ def has_general_kernels(op: str) -> bool:
 
 
 def writes_something(call: DrawnCall) -> bool:
-    """Whether an implementation is asked at all."""
+    """Whether the call writes an element, without which no implementation runs."""
     writes = [*call.outputs.values(), *(call.tensors[name] for name in call.written)]
     return any(0 not in tensor.shape for tensor in writes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tileops.errors import OpNotAvailableError, SignatureError, SignatureTypeError
 
@@ -61,6 +62,15 @@ SpliceFwdOp:
       y: {dtype: T, shape: "[N, *B, *A]"}
       z: {dtype: T, shape: "[*broadcast(A, B)]"}
     outputs: {o: {dtype: T, shape: "[*A, *B]"}}
+"""
+
+HELD = """
+HeldFwdOp:
+  signature:
+    forall: {N: Dim, M: Dim}
+    params: {ids: {dtype: int32, shape: "[N]", values: "full((N,), 1)"}}
+    inputs: {x: {dtype: float32, shape: "[M, 2 * N]"}}
+    outputs: {y: {dtype: float32, shape: "[M]"}}
 """
 
 
@@ -131,6 +141,26 @@ def test_contents_are_read_late_and_only_where_there_are_any(ragged):
     assert meta.device == torch.device("meta")
     with pytest.raises(OpNotAvailableError, match="starts is a meta tensor"):
         meta.metadata_values("starts")
+
+
+class NoOperation(TorchDispatchMode):
+    """No operation of torch runs on a tensor."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        raise AssertionError(func)
+
+
+def test_no_check_runs_an_operation(op_for):
+    """So that none reads what a tensor holds, or waits for a device."""
+    x, starts, mean = torch.empty(12, 4), ints(0, 3, 7, 12), torch.empty(3, 4)
+    held = ints(1, 2)
+    with NoOperation():
+        op = op_for(RAGGED, groups=1, cap=None)
+        record = op.check(x=x, starts=starts)
+        op.check_result((mean, None), x=x, starts=starts)
+        assert op.plan.output_shapes(op, {"x": (12, 4), "starts": (4,)}) == {"mean": (3, 4)}
+        assert op_for(HELD, ids=held).check(x=x).tensors["ids"] == ((2,), "int32")
+    assert record.metadata_values("starts") == [0, 3, 7, 12]
 
 
 def test_calls_of_a_branch_share_what_follows_from_it(ragged):

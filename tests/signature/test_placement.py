@@ -100,6 +100,12 @@ def test_the_device_parameter_comes_before_construction_time_tensors(op_for):
     assert op_for(GRID, n=3, weight=here, bias=None, device="meta").check().device.type == "meta"
 
 
+@pytest.mark.parametrize("name", ["cpu", "cpu:0", "meta", "meta:0"])
+def test_a_device_is_that_of_a_tensor_made_there(op_for, name):
+    found = op_for(GRID, n=3, weight=None, bias=None, device=name).check().device
+    assert found == torch.empty(1, device=name).device
+
+
 def test_a_name_that_is_no_device(op_for):
     with pytest.raises(SignatureError) as caught:
         op_for(GRID, n=3, weight=None, bias=None, device="nowhere")

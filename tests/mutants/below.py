@@ -196,7 +196,7 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
           "test_warm.py::test_results_are_judged_on_every_call"),
         M('self._writer.line(f"return {starts_apart} and not {last}.storage_offset()")',
           'self._writer.line(f"return {starts_apart}")',
-          "test_warm.py::test_results_within_the_storage_of_an_input_are_refused"),
+          "test_result_storage.py::test_results_within_the_storage_of_an_input_are_refused"),
     ),
     "signature/plan.py": (
         M('return "out"', "return None",
@@ -218,8 +218,8 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
           "test_targets.py::test_kernel_may_return_none_for_the_caller_s_tensor"),
     ),
     "runtime/plan.py": (
-        M("plan_of(self._plan.spec)", "pass",
-          "test_definition.py::test_spec_of_the_package_is_judged_before_the_first_construction"),
+        M("if spec.in_tree and not spec.faults:", "if not spec.faults:",
+          "test_definition.py::test_spec_that_no_choice_satisfies_refuses_construction"),
         M("return SignatureCall(facts, metadata)", "return SignatureCall(facts)",
           "test_warm.py::test_metadata_is_that_of_the_call"),
     ),

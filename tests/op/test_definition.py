@@ -134,7 +134,7 @@ def test_spec_of_the_package_is_judged_before_the_first_construction(rule):
         found.source()
 
 
-def test_spec_of_the_package_of_which_no_plan_can_be_made_is_judged_at_once(monkeypatch):
+def test_spec_of_the_package_that_does_not_show_its_effects_is_judged_at_once(monkeypatch):
     declared = spec(
         {"x": tensor()},
         {"y": tensor(shape="[*S, N]")},
@@ -144,14 +144,11 @@ def test_spec_of_the_package_of_which_no_plan_can_be_made_is_judged_at_once(monk
     name = unique("Ours")
     manifest.register({name: declared})
     ours = dataclasses.replace(lookup(name), in_tree=True)
-    planned = plan.build_plan
 
-    def build(spec, **options):
-        if options:
-            raise KeyError("N")
-        return planned(spec)
+    def effect_branches(spec):
+        raise KeyError("N")
 
-    monkeypatch.setattr(plan, "build_plan", build)
+    monkeypatch.setattr(plan, "effect_branches", effect_branches)
     with pytest.raises(ManifestError, match=f"{name} signature"):
         plan._planned(ours)
 

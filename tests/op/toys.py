@@ -228,3 +228,10 @@ def at_once(task, count=THREADS):
 
 def slow():
     threading.Event().wait(0.02)
+
+
+def warmed(op, *arguments):
+    """The op, after as many calls of one kind as it takes to tell that by a look."""
+    for _ in range(4):
+        op(*arguments)
+    return op

@@ -1,7 +1,7 @@
 """The checks of one op class, as the op layer asks for them.
 
-Effects are known when the plan is made; the functions are generated once, under the plan's own
-lock, when the first of them or the source is asked for.
+Effects are known from the start. The rest of the plan is made, and the functions are generated,
+once, under a lock of their own, when the first of them or the source is asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tileops._core.lang.cached import cached_property
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
 from tileops._core.runtime.construction import Constructed
@@ -20,7 +21,7 @@ from tileops._core.runtime.failures import Faults
 from tileops._core.runtime.given import shaped_inputs
 from tileops._core.runtime.record import Branches, CallFacts, SignatureCall
 from tileops._core.runtime.tensors import Shaped, is_ordinary
-from tileops._core.signature.build import PlanFault, build_plan
+from tileops._core.signature.build import PlanFault, build_plan, effect_branches
 from tileops._core.signature.plan import EffectBranch, Plan
 from tileops._core.spec.model import OpSpec
 from tileops._core.spec.objects import function_of
@@ -45,20 +46,23 @@ class _SignaturePlan:
     Shared by all instances of the class.
 
     Args:
-        plan: the decisions made from the spec.
-        judged: whether the signature's checks found the spec good; else they run before the first
-            instance is constructed.
+        spec: what is demanded.
+        effects: the effect branches, in the plan's order.
+        plan: the decisions made from the spec; where there are none yet, they are made, and the
+            spec is judged, when they are first needed.
     """
 
-    def __init__(self, plan: Plan, *, judged: bool = True) -> None:
-        self._plan = plan
-        self._judged = judged
+    def __init__(
+        self, spec: OpSpec, effects: tuple[EffectBranch, ...], plan: Plan | None = None
+    ) -> None:
+        self._spec = spec
+        self._effects = effects
+        self.effects = frozenset(effects)
         self._lock = make_lock()
         self._functions: _Functions | None = None
-        self._construction = Faults(plan, "construction")
-        self._call = Faults(plan, "call")
-        self._branches = Branches(plan)
-        signature = plan.spec.signature
+        if plan is not None:
+            self.__dict__["_plan"] = plan
+        signature = spec.signature
         self.input_names = tuple(signature.inputs)
         self.output_names = tuple(signature.outputs)
         self.parameter_names = tuple(signature.params)
@@ -69,19 +73,35 @@ class _SignaturePlan:
         # A call may move or convert these, and the attribute of the instance then holds the copy.
         self.moved_names = tuple(tensor.name for tensor in signature.held if not tensor.on_cpu)
         self.moves_tensors = bool(self.moved_names)
-        self._effects = tuple(case.branch for case in plan.effects)
-        self.effects = frozenset(self._effects)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _SignaturePlan:
         return self
+
+    @cached_property
+    def _plan(self) -> Plan:
+        """The decisions made from the spec.
+
+        Raises:
+            ManifestError: the spec has an error.
+        """
+        return plan_of(self._spec)
+
+    @cached_property
+    def _construction(self) -> Faults:
+        return Faults(self._plan, "construction")
+
+    @cached_property
+    def _call(self) -> Faults:
+        return Faults(self._plan, "call")
+
+    @cached_property
+    def _branches(self) -> Branches:
+        return Branches(self._plan)
 
     def _generated(self) -> _Functions:
         """The functions, generated now unless another thread has done so."""
         with self._lock:
             if self._functions is None:
-                if not self._judged:
-                    plan_of(self._plan.spec)
-                    self._judged = True
                 from tileops._core.codegen.unit import compile_unit
 
                 text, unit = compile_unit(self._plan)
@@ -215,13 +235,13 @@ class _SignaturePlan:
         functions = self._functions or self._generated()
         if functions.roofline is not None:
             return functions.roofline(self._call, record)
-        roofline = self._plan.spec.roofline
+        roofline = self._spec.roofline
         if roofline is None or roofline.func is None:
-            raise RuntimeError(f"{self._plan.spec.name}: the spec has no roofline")
+            raise RuntimeError(f"{self._spec.name}: the spec has no roofline")
         try:
             function = function_of(roofline.func)
         except ManifestError as error:
-            raise ManifestError(f"{self._plan.spec.name} roofline.func: {error}") from error
+            raise ManifestError(f"{self._spec.name} roofline.func: {error}") from error
         counted = function(record)
         if not isinstance(counted, tuple) or len(counted) != 2:
             fault = f"expected two ints >= 0, got {shown(counted)}"
@@ -262,15 +282,16 @@ def signature_plan_for(name: str) -> _SignaturePlan | None:
 
 
 def _planned(spec: OpSpec) -> _SignaturePlan:
-    """The plan of a spec; a spec of this package is judged only when its plan is first used.
+    """The plan of a spec; that of a spec of this package is made only when it is first used.
 
     Most imports use few plans, and what is released has passed the validator. A spec that is still
-    being written may yield no plan at all: then the checks say why.
+    being written may not even show its effects: then the checks say why.
     """
     if spec.in_tree and not spec.faults:
         with suppress(Exception):
-            return _SignaturePlan(build_plan(spec, judged=False), judged=False)
-    return _SignaturePlan(plan_of(spec))
+            return _SignaturePlan(spec, effect_branches(spec))
+    plan = plan_of(spec)
+    return _SignaturePlan(spec, tuple(case.branch for case in plan.effects), plan)
 
 
 def plan_of(spec: OpSpec) -> Plan:

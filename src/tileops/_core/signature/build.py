@@ -19,7 +19,14 @@ from tileops._core.signature.conditions import reached
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.effects import effect_branch
 from tileops._core.signature.guards import ALWAYS, NEVER, Space
-from tileops._core.signature.plan import EffectCase, Formula, Guard, OutputForm, Plan
+from tileops._core.signature.plan import (
+    EffectBranch,
+    EffectCase,
+    Formula,
+    Guard,
+    OutputForm,
+    Plan,
+)
 from tileops._core.signature.steps import Called
 from tileops._core.spec.model import Declaration, Finding, OpSpec, TensorOutput
 
@@ -34,19 +41,15 @@ class PlanFault(ValueError):
         super().__init__(f"{findings[0].op} {findings[0].field}: {findings[0].message}")
 
 
-def build_plan(spec: OpSpec, *, judged: bool = True) -> Plan:
+def build_plan(spec: OpSpec) -> Plan:
     """Decide everything about an op class.
 
     Args:
         spec: a spec whose fields could all be read.
-        judged: whether the signature's checks run. Without them the plan of a spec with an error
-            is not worth much, and there may be none.
 
     Raises:
         PlanFault: the spec has an error that the signature's checks find.
     """
-    if not judged:
-        return Planner(Analysis(spec)).plan()
     from tileops._core.signature.check import complaints
     from tileops._core.signature.findings import findings
 
@@ -56,6 +59,14 @@ def build_plan(spec: OpSpec, *, judged: bool = True) -> Plan:
     if errors:
         raise PlanFault(errors)
     return Planner(analysis).plan()
+
+
+def effect_branches(spec: OpSpec) -> tuple[EffectBranch, ...]:
+    """The effect branches that the plan of a right spec has, in its order, without the rest of it.
+
+    Of a spec with an error they are not worth much, and anything may be raised.
+    """
+    return tuple(case.branch for case in Planner(Analysis(spec)).effects())
 
 
 class Planner:
@@ -92,10 +103,7 @@ class Planner:
                 self._known_to_calls(),
             ),
             outputs=tuple(self._outputs()),
-            effects=tuple(
-                EffectCase(guard, branch)
-                for branch, guard in self._cases(lambda point: effect_branch(self.facts, point))
-            ),
+            effects=self.effects(),
             solved_at_construction=frozenset[str]().union(
                 *(c.known for c in self.analysis.constructed)
             ),
@@ -103,6 +111,11 @@ class Planner:
             flops=self._formulas(roofline.flops if roofline else None),
             bytes=self._formulas(roofline.bytes if roofline else None),
         )
+
+    def effects(self) -> tuple[EffectCase, ...]:
+        """What calls write and return, by branch."""
+        cases = self._cases(lambda point: effect_branch(self.facts, point))
+        return tuple(EffectCase(guard, branch) for branch, guard in cases)
 
     def _merge(
         self,

@@ -508,6 +508,15 @@ def test_without_any_device_nothing_is_detected_and_nothing_stays_selected():
     assert op.serving_target == "west"
 
 
+@pytest.mark.parametrize("place", ["cpu", "meta"])
+def test_without_any_device_an_empty_result_is_where_torch_makes_tensors(place):
+    op = ramp()(0)
+    with torch.device(place):
+        made = op()
+    assert (tuple(made.shape), made.device.type) == ((0,), place)
+    assert op.last_call.device is None
+
+
 def test_without_any_device_an_explicit_target_serves():
     cls = ramp()
     builder = serve(cls, "east", lambda: torch.zeros(3))

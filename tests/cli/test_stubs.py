@@ -29,19 +29,45 @@ def test_stubs_of_the_tree_are_up_to_date(tileops: Run) -> None:
     assert outcome.code == 0
 
 
-def test_every_method_has_the_parameters_of_the_class() -> None:
-    spec = registry.lookup("FusedMoEFwdOp")
-    assert spec is not None
-    tree = ast.parse((FOLDER / "moe" / "__init__.pyi").read_text(encoding="utf-8"))
-    (cls,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == spec.name)
-    methods = {node.name: node.args for node in cls.body if isinstance(node, ast.FunctionDef)}
-    names = {
-        name: [each.arg for each in (*args.args, *args.kwonlyargs)]
-        for name, args in methods.items()
+def parameters_written(args: ast.arguments) -> dict[str, tuple[bool, bool]]:
+    """Of each parameter of a stub's method, whether it is by keyword alone and has a default."""
+    assert not (args.posonlyargs or args.vararg or args.kwarg)
+    first = len(args.args) - len(args.defaults)
+    found = {each.arg: (False, place >= first) for place, each in enumerate(args.args)}
+    by_keyword = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    return found | {each.arg: (True, default is not None) for each, default in by_keyword}
+
+
+def parameters_taken(signature: inspect.Signature) -> dict[str, tuple[bool, bool]]:
+    """The same of what a class takes when it runs."""
+    return {
+        name: (each.kind is each.KEYWORD_ONLY, each.default is not each.empty)
+        for name, each in signature.parameters.items()
     }
-    found = class_of(spec)
-    assert names["__init__"] == ["self", *inspect.signature(found).parameters]
-    assert names["__call__"] == list(inspect.signature(found.__call__).parameters)
+
+
+@pytest.mark.parametrize("family", package.FAMILIES)
+def test_every_method_has_the_parameters_of_the_class(family: str) -> None:
+    tree = ast.parse((FOLDER / family / "__init__.pyi").read_text(encoding="utf-8"))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert classes
+    for node in classes:
+        methods = {each.name: each.args for each in node.body if isinstance(each, ast.FunctionDef)}
+        spec = registry.lookup(node.name)
+        assert spec is not None
+        cls = class_of(spec)
+        constructor = {"self": (False, False), **parameters_taken(inspect.signature(cls))}
+        assert parameters_written(methods["__init__"]) == constructor, node.name
+        call = parameters_taken(inspect.signature(cls.__call__))
+        assert parameters_written(methods["__call__"]) == call, node.name
+
+
+def test_text_of_the_constructor_tells_what_calls_take_and_return() -> None:
+    """An editor shows it where the class is named."""
+    text = (FOLDER / "norm" / "__init__.pyi").read_text(encoding="utf-8")
+    text = text.partition("class RMSNormFwdOp(")[2].partition("def __call__")[0]
+    assert "Calls take:\n            x: `T[*B, *normalized_shape]`\n            weight: `T" in text
+    assert "Calls return:\n            output: `T[*B, *normalized_shape]`\n" in text
 
 
 def test_hover_text_tells_dtype_shape_and_rules() -> None:

@@ -207,6 +207,12 @@ class TwiceFwdOp(Op):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            y: `T[*S]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -38,6 +38,19 @@ class GroupedQueryAttentionBwdOp(_gradients.GroupedQueryAttentionBwdOp):
         Args:
             is_causal: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, D]`
+            k: `T[B, S, H_kv, D]`
+            v: `T[B, S, H_kv, D]`
+            o: `T[B, S, H, D]`
+            do: `T[B, S, H, D]`
+            lse: `float32[B, H, S]`
+
+        Calls return:
+            dq: `T[B, S, H, D]`
+            dk: `T[B, S, H_kv, D]`
+            dv: `T[B, S, H_kv, D]`
         """
 
     def __call__(
@@ -97,6 +110,19 @@ class GroupedQueryAttentionDenseBwdOp(_gradients.GroupedQueryAttentionDenseBwdOp
             rotary_dim: `int | None`, None
             rope_layout: `'neox' | 'interleaved'`, 'neox'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[B, S_q, H, D]`
+            q: `T[B, S_q, H, D]`
+            k: `T[B, S_kv, H_kv, D]`
+            v: `T[B, S_kv, H_kv, D]`
+            rope_cos: `T[S_kv + P_pad, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+            rope_sin: `T[S_kv + P_pad, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+
+        Calls return:
+            dq: `T[B, S_q, H, D]`
+            dk: `T[B, S_kv, H_kv, D]`
+            dv: `T[B, S_kv, H_kv, D]`
         """
 
     def __call__(
@@ -172,6 +198,19 @@ class GroupedQueryAttentionDenseFwdOp(_dense.GroupedQueryAttentionDenseFwdOp):
             rope_layout: `'neox' | 'interleaved'`, 'neox'
             out_dtype: `float16 | bfloat16 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S_q, H, D]`
+            k: `T[B, S_kv, H_kv, D]`
+            v: `T[B, S_kv, H_kv, D]`
+            q_scale: `float32[B, H_kv]`
+            k_scale: `float32[B, H_kv]`, given exactly when present(q_scale)
+            v_scale: `float32[B, H_kv]`, given exactly when present(q_scale)
+            rope_cos: `(coalesce_dtype(out_dtype, T))[S_kv + P_pad, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+            rope_sin: `(coalesce_dtype(out_dtype, T))[S_kv + P_pad, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+
+        Calls return:
+            o: `(coalesce_dtype(out_dtype, T))[B, S_q, H, D]`
         """
 
     def __call__(
@@ -254,6 +293,21 @@ class GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(_paged.GroupedQueryAtten
             max_position: `int | None`, None
             rotary_dim: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[T_q, H, D]`
+            k_new: `T[T_q, H_kv, D]`
+            v_new: `T[T_q, H_kv, D]`
+            k_pages: `(coalesce_dtype(cache_dtype, T))[PT, H_kv, D]`, written, contiguous
+            v_pages: `(coalesce_dtype(cache_dtype, T))[PT, H_kv, D]`, written, contiguous
+            k_scale: `float32[1]`
+            v_scale: `float32[1]`
+            cu_seqlens_q: `int32[B + 1]`, prefix_offsets(T_q), max_segment(max_seqlen_q)
+            cache_seqlens: `int32[B]`, in_range(0, W * page_size + 1), attn.paged_fits(cu_seqlens_q, W * page_size)
+            block_table: `int32[B, W]`, in_range(0, NP)
+
+        Calls return:
+            o: `T[T_q, H, D]`
         """
 
     def __call__(
@@ -342,6 +396,21 @@ class GroupedQueryAttentionVarlenFwdOp(_varlen.GroupedQueryAttentionVarlenFwdOp)
             rope_layout: `'neox' | 'interleaved'`, 'neox'
             validate_inputs: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[T_q, H, D]`
+            k: `T[T_kv, H_kv, D]`
+            v: `T[T_kv, H_kv, D]`
+            cu_seqlens_q: `int32[B + 1]`, prefix_offsets(T_q)
+            cu_seqlens_kv: `int32[B + 1]`, prefix_offsets(T_kv)
+            q_scale: `float32[B, H_kv]`
+            k_scale: `float32[B, H_kv]`, given exactly when present(q_scale)
+            v_scale: `float32[B, H_kv]`, given exactly when present(q_scale)
+            rope_cos: `(coalesce_dtype(out_dtype, T))[P, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+            rope_sin: `(coalesce_dtype(out_dtype, T))[P, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+
+        Calls return:
+            o: `(coalesce_dtype(out_dtype, T))[T_q, H, D]`
         """
 
     def __call__(
@@ -397,6 +466,19 @@ class MultiHeadAttentionBwdOp(_gradients.MultiHeadAttentionBwdOp):
         Args:
             is_causal: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, D]`
+            k: `T[B, S, H, D]`
+            v: `T[B, S, H, D]`
+            o: `T[B, S, H, D]`
+            do: `T[B, S, H, D]`
+            lse: `float32[B, H, S]`
+
+        Calls return:
+            dq: `T[B, S, H, D]`
+            dk: `T[B, S, H, D]`
+            dv: `T[B, S, H, D]`
         """
 
     def __call__(
@@ -434,6 +516,15 @@ class MultiHeadLatentAttentionDecodeWithKVCacheFwdOp(_latent.MultiHeadLatentAtte
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, H, D]`
+            q_pe: `T[B, H, PE]`
+            k: `T[B, N_kv, H_kv, D]`
+            k_pe: `T[B, N_kv, H_kv, PE]`
+
+        Calls return:
+            o: `T[B, H, D]`
         """
 
     def __call__(self, q: Tensor, q_pe: Tensor, k: Tensor, k_pe: Tensor) -> Tensor:

@@ -161,19 +161,26 @@ def _parameters_text(spec: OpSpec, cls: type[Op]) -> str:
         f"    {name}: what takes the place of the op's own" for name in cls.injected_parameters
     ]
     lines.append("    target: what serves the instance; by default the device decides")
+    taken, given = _tensor_lines(spec, cls)  # an editor shows this text where the class is named
+    for title, tensors in (("Calls take:", taken), ("Calls return:", given)):
+        lines += ["", title, *tensors] if tensors else []
     return "\n".join(lines)
 
 
 def _tensors_text(spec: OpSpec, cls: type[Op]) -> str:
     """Dtype and shape of each tensor, then what has to hold."""
-    signature = spec.signature
-    taken = [*map(_tensor_line, signature.inputs.values()), *_further_lines(cls)]
-    given = [_tensor_line(output) for output in signature.outputs.values()]
+    taken, given = _tensor_lines(spec, cls)
     rules = [*quantifier_lines(spec), *condition_lines(spec)]
     blocks = (["Args:", *taken] if taken else [], ["Returns:", *given] if given else [], rules)
     return "\n".join(
         ["Call the op.", *(line for block in blocks if block for line in ("", *block))]
     )
+
+
+def _tensor_lines(spec: OpSpec, cls: type[Op]) -> tuple[list[str], list[str]]:
+    """A line for each thing that a call takes, and for each that it returns."""
+    inputs, outputs = spec.signature.inputs.values(), spec.signature.outputs.values()
+    return [*map(_tensor_line, inputs), *_further_lines(cls)], [*map(_tensor_line, outputs)]
 
 
 def _further_lines(cls: type[Op]) -> Iterator[str]:

@@ -37,6 +37,14 @@ class Conv1dFwdOp(_ops.Conv1dFwdOp):
             dilation: `int | tuple[int]`, 1
             groups: `int`, 1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C_in, L_in]`
+            weight: `T[C_out, C_in_g, kW]`
+            bias: `T[C_out]`
+
+        Calls return:
+            output: `T[N, C_out, L_out]`
         """
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -87,6 +95,14 @@ class Conv2dFwdOp(_ops.Conv2dFwdOp):
             dilation: `int | tuple[int, int]`, 1
             groups: `int`, 1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C_in, H, W]`
+            weight: `T[C_out, C_in_g, kH, kW]`
+            bias: `T[C_out]`
+
+        Calls return:
+            output: `T[N, C_out, out_H, out_W]`
         """
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -143,6 +159,14 @@ class Conv3dFwdOp(_ops.Conv3dFwdOp):
             dilation: `int | tuple[int, int, int]`, 1
             groups: `int`, 1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C_in, D, H, W]`
+            weight: `T[C_out, C_in_g, kD, kH, kW]`
+            bias: `T[C_out]`
+
+        Calls return:
+            output: `T[N, C_out, out_D, out_H, out_W]`
         """
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

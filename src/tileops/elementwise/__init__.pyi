@@ -96,6 +96,12 @@ class AbsFwdOp(_unary_math.AbsFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -119,6 +125,13 @@ class AddFwdOp(_binary.AddFwdOp):
         Args:
             alpha: `int | float`, 1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -162,6 +175,9 @@ class AlibiFwdOp(_generative.AlibiFwdOp):
             out_dtype: `float16 | bfloat16 | float32`, 'float32'
             device: `torch.device | str | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls return:
+            output: `out_dtype[num_heads, seq_len, seq_len]`
         """
 
     def __call__(self) -> Tensor:
@@ -182,6 +198,13 @@ class BitwiseAndFwdOp(_binary.BitwiseAndFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -205,6 +228,12 @@ class BitwiseNotFwdOp(_unary_math.BitwiseNotFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -227,6 +256,13 @@ class BitwiseOrFwdOp(_binary.BitwiseOrFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -250,6 +286,13 @@ class BitwiseXorFwdOp(_binary.BitwiseXorFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -273,6 +316,12 @@ class CeilFwdOp(_unary_math.CeilFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -302,6 +351,12 @@ class ClampScalarFwdOp(_unary_activation.ClampScalarFwdOp):
             min: `Number | None`, None
             max: `Number | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -332,6 +387,14 @@ class ClampTensorFwdOp(_unary_activation.ClampTensorFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            min: `T[*L]`
+            max: `T[*U]`
+
+        Calls return:
+            output: `T ClampOut[A, L, U, present(min), present(max)]`
         """
 
     def __call__(
@@ -363,6 +426,12 @@ class CosFwdOp(_unary_math.CosFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -391,6 +460,13 @@ class DivFwdOp(_binary.DivFwdOp):
         Args:
             rounding_mode: `'trunc' | 'floor' | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -427,6 +503,12 @@ class DropoutFwdOp(_unary_math.DropoutFwdOp):
             seed: `int`, 0
             training: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -454,6 +536,12 @@ class EluFwdOp(_unary_activation.EluFwdOp):
             alpha: `float`, 1.0
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -476,6 +564,13 @@ class EqFwdOp(_binary.EqFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -499,6 +594,12 @@ class ErfFwdOp(_unary_math.ErfFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -521,6 +622,12 @@ class ExpFwdOp(_unary_math.ExpFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -543,6 +650,12 @@ class Expm1FwdOp(_unary_math.Expm1FwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -565,6 +678,13 @@ class FloorDivideFwdOp(_binary.FloorDivideFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -588,6 +708,12 @@ class FloorFwdOp(_unary_math.FloorFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -610,6 +736,13 @@ class GeFwdOp(_binary.GeFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -633,6 +766,13 @@ class GeluAndMulBwdOp(_fused_gated.GeluAndMulBwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[M, N]`
+            x: `T[M, 2 * N]`
+
+        Calls return:
+            grad_x: `T[M, 2 * N]`
         """
 
     def __call__(self, grad_out: Tensor, x: Tensor) -> Tensor:
@@ -656,6 +796,12 @@ class GeluAndMulFwdOp(_fused_gated.GeluAndMulFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[M, 2 * N]`
+
+        Calls return:
+            output: `T[M, N]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -684,6 +830,12 @@ class GeluFwdOp(_unary_activation.GeluFwdOp):
         Args:
             approximate: `'none' | 'tanh'`, 'none'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -706,6 +858,13 @@ class GeluTanhAndMulBwdOp(_fused_gated.GeluTanhAndMulBwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[M, N]`
+            x: `T[M, 2 * N]`
+
+        Calls return:
+            grad_x: `T[M, 2 * N]`
         """
 
     def __call__(self, grad_out: Tensor, x: Tensor) -> Tensor:
@@ -732,6 +891,12 @@ class GeluTanhAndMulFwdOp(_fused_gated.GeluTanhAndMulFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[M, 2 * N]`
+
+        Calls return:
+            output: `T[M, N]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -754,6 +919,13 @@ class GtFwdOp(_binary.GtFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -778,6 +950,12 @@ class HardsigmoidFwdOp(_unary_activation.HardsigmoidFwdOp):
         Args:
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -801,6 +979,12 @@ class HardswishFwdOp(_unary_activation.HardswishFwdOp):
         Args:
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -833,6 +1017,12 @@ class HardtanhFwdOp(_unary_activation.HardtanhFwdOp):
             max_val: `float`, 1.0
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -860,6 +1050,12 @@ class IsfiniteFwdOp(_unary_math.IsfiniteFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `bool[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -882,6 +1078,12 @@ class IsinfFwdOp(_unary_math.IsinfFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `bool[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -904,6 +1106,12 @@ class IsnanFwdOp(_unary_math.IsnanFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `bool[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -926,6 +1134,13 @@ class LeFwdOp(_binary.LeFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -953,6 +1168,12 @@ class LeakyReluFwdOp(_unary_activation.LeakyReluFwdOp):
             negative_slope: `float`, 0.01
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -979,6 +1200,13 @@ class LerpFwdOp(_binary.LerpFwdOp):
         Args:
             weight: `float`, 0.5
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            end: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, end: Tensor) -> Tensor:
@@ -1005,6 +1233,14 @@ class LerpTensorFwdOp(_multi_input.LerpTensorFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            end: `T[*E]`
+            weight: `T[*W]`
+
+        Calls return:
+            output: `T[*broadcast(A, E, W)]`
         """
 
     def __call__(self, input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
@@ -1029,6 +1265,12 @@ class Log1pFwdOp(_unary_math.Log1pFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1051,6 +1293,12 @@ class LogFwdOp(_unary_math.LogFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1073,6 +1321,13 @@ class LogicalAndFwdOp(_binary.LogicalAndFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1096,6 +1351,12 @@ class LogicalNotFwdOp(_unary_math.LogicalNotFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `bool[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1118,6 +1379,13 @@ class LogicalOrFwdOp(_binary.LogicalOrFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1141,6 +1409,13 @@ class LtFwdOp(_binary.LtFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1167,6 +1442,14 @@ class MaskedFillFwdOp(_binary.MaskedFillFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            mask: `bool[*M]`
+            value: `T[]`
+
+        Calls return:
+            output: `T[*broadcast(A, M)]`
         """
 
     def __call__(self, input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
@@ -1195,6 +1478,13 @@ class MaskedFillScalarFwdOp(_binary.MaskedFillScalarFwdOp):
         Args:
             value: `Number`, 0.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            mask: `bool[*M]`
+
+        Calls return:
+            output: `T[*broadcast(A, M)]`
         """
 
     def __call__(self, input: Tensor, mask: Tensor) -> Tensor:
@@ -1219,6 +1509,13 @@ class MaximumFwdOp(_binary.MaximumFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1242,6 +1539,13 @@ class MinimumFwdOp(_binary.MinimumFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1266,6 +1570,12 @@ class MishFwdOp(_unary_activation.MishFwdOp):
         Args:
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1288,6 +1598,13 @@ class MulFwdOp(_binary.MulFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1324,6 +1641,12 @@ class NanToNumFwdOp(_unary_activation.NanToNumFwdOp):
             posinf: `float | None`, None
             neginf: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1346,6 +1669,13 @@ class NeFwdOp(_binary.NeFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `bool[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1369,6 +1699,12 @@ class NegFwdOp(_unary_math.NegFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1391,6 +1727,13 @@ class PowFwdOp(_binary.PowFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            exponent: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, exponent: Tensor) -> Tensor:
@@ -1417,6 +1760,13 @@ class PreluFwdOp(_binary.PreluFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+            weight: `T[*W]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor, weight: Tensor) -> Tensor:
@@ -1441,6 +1791,12 @@ class ReciprocalFwdOp(_unary_math.ReciprocalFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `(promote_int_to_float(T))[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1464,6 +1820,12 @@ class ReluFwdOp(_unary_activation.ReluFwdOp):
         Args:
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1489,6 +1851,13 @@ class RemainderFwdOp(_binary.RemainderFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1516,6 +1885,12 @@ class RoundFwdOp(_unary_math.RoundFwdOp):
         Args:
             decimals: `int`, 0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1539,6 +1914,12 @@ class RsqrtFwdOp(_unary_math.RsqrtFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1565,6 +1946,12 @@ class SeluFwdOp(_unary_activation.SeluFwdOp):
         Args:
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1587,6 +1974,12 @@ class SigmoidFwdOp(_unary_math.SigmoidFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1609,6 +2002,12 @@ class SignFwdOp(_unary_math.SignFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1631,6 +2030,13 @@ class SiluAndMulBwdOp(_fused_gated.SiluAndMulBwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[M, N]`
+            x: `T[M, 2 * N]`
+
+        Calls return:
+            grad_x: `T[M, 2 * N]`
         """
 
     def __call__(self, grad_out: Tensor, x: Tensor) -> Tensor:
@@ -1654,6 +2060,12 @@ class SiluAndMulFwdOp(_fused_gated.SiluAndMulFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[M, 2 * N]`
+
+        Calls return:
+            output: `T[M, N]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -1682,6 +2094,12 @@ class SiluFwdOp(_unary_activation.SiluFwdOp):
         Args:
             inplace: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`, written when inplace
+
+        Calls return:
+            output: `T[*S]`, is input itself where that is written
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1704,6 +2122,12 @@ class SinFwdOp(_unary_math.SinFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1743,6 +2167,9 @@ class SinusoidalFwdOp(_generative.SinusoidalFwdOp):
             out_dtype: `float16 | bfloat16 | float32`, 'float32'
             device: `torch.device | str | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls return:
+            output: `out_dtype[seq_len, d_model]`
         """
 
     def __call__(self) -> Tensor:
@@ -1772,6 +2199,12 @@ class SoftplusFwdOp(_unary_activation.SoftplusFwdOp):
             beta: `float`, 1.0
             threshold: `float`, 20.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1794,6 +2227,12 @@ class SqrtFwdOp(_unary_math.SqrtFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1817,6 +2256,13 @@ class SubFwdOp(_binary.SubFwdOp):
         Args:
             alpha: `int | float`, 1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(A, B)]`
         """
 
     def __call__(self, input: Tensor, other: Tensor) -> Tensor:
@@ -1842,6 +2288,12 @@ class TanhFwdOp(_unary_math.TanhFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1864,6 +2316,12 @@ class TruncFwdOp(_unary_math.TruncFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*S]`
+
+        Calls return:
+            output: `T[*S]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -1886,6 +2344,14 @@ class WhereFwdOp(_multi_input.WhereFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            condition: `bool[*C]`
+            input: `T[*A]`
+            other: `T[*B]`
+
+        Calls return:
+            output: `T[*broadcast(C, A, B)]`
         """
 
     def __call__(self, condition: Tensor, input: Tensor, other: Tensor) -> Tensor:

@@ -21,6 +21,12 @@ class FFTC2CFwdOp(_ops.FFTC2CFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*B, n]`
+
+        Calls return:
+            output: `T[*B, n]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:

@@ -28,6 +28,15 @@ class BmmBwdOp(_ops.BmmBwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[B, M, N]`
+            a: `T[B, M, K]`
+            b: `T[B, K, N]`
+
+        Calls return:
+            grad_a: `T[B, M, K]`
+            grad_b: `T[B, K, N]`
         """
 
     def __call__(self, grad_out: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,6 +73,15 @@ class BmmFP8FwdOp(_ops.BmmFP8FwdOp):
             out_dtype: `bfloat16 | float16`, 'bfloat16'
             trans_b: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `T[B, M, K]`
+            b: `T BLayout[trans_b, B, K, N]`
+            scale_a: `float32[]`
+            scale_b: `float32[]`
+
+        Calls return:
+            d: `out_dtype[B, M, N]`
         """
 
     def __call__(self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
@@ -95,6 +113,13 @@ class BmmFwdOp(_ops.BmmFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `T[B, M, K]`
+            b: `T[B, K, N]`
+
+        Calls return:
+            d: `T[B, M, N]`
         """
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
@@ -126,6 +151,15 @@ class GemmBwdOp(_ops.GemmBwdOp):
             trans_a: `bool`, False
             trans_b: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[M, N]`
+            a: `T Mat[trans_a, M, K]`
+            b: `T Mat[trans_b, K, N]`
+
+        Calls return:
+            grad_a: `T Mat[trans_a, M, K]`
+            grad_b: `T Mat[trans_b, K, N]`
         """
 
     def __call__(self, grad_out: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,6 +196,16 @@ class GemmFp8FwdOp(_ops.GemmFp8FwdOp):
         Args:
             out_dtype: `bfloat16 | float16`, 'bfloat16'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `T[M, K]`
+            b: `T[N, K]`
+            scale_a: `float32[*SA]`
+            scale_b: `float32[*SB]`
+            bias: `out_dtype[N]`
+
+        Calls return:
+            d: `out_dtype[M, N]`
         """
 
     def __call__(
@@ -198,6 +242,13 @@ class GemmFwdOp(_ops.GemmFwdOp):
             trans_a: `bool`, False
             trans_b: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `T Mat[trans_a, M, K]`
+            b: `T Mat[trans_b, K, N]`
+
+        Calls return:
+            d: `T[M, N]`
         """
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
@@ -231,6 +282,16 @@ class GemmInt8W8A8FwdOp(_ops.GemmInt8W8A8FwdOp):
         Args:
             out_dtype: `bfloat16 | float16`, 'bfloat16'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `int8[M, K]`
+            b: `int8[N, K]`
+            scale_a: `float32[*SA]`
+            scale_b: `float32[*SB]`
+            bias: `out_dtype[N]`
+
+        Calls return:
+            d: `out_dtype[M, N]`
         """
 
     def __call__(
@@ -267,6 +328,15 @@ class GemmW4A16FwdOp(_ops.GemmW4A16FwdOp):
         Args:
             group_size: `int`, 128
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            activation: `T[M, K]`
+            packed_weight: `uint8[N, K // 2]`
+            weight_scale: `T[N, K // group_size]`
+            weight_zero: `uint8[N, K // group_size]`
+
+        Calls return:
+            output: `T[M, N]`
         """
 
     def __call__(
@@ -306,6 +376,15 @@ class GroupedGemmFwdOp(_ops.GroupedGemmFwdOp):
             transpose_a: `bool`, False
             transpose_b: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `T Left[transpose_a, M, N, K]`
+            b: `T Right[transpose_a, transpose_b, G, M, N, K]`
+            batch_sizes: `int32[G]`, in_range(0, M + 1), sums_to(M)
+            batch_offsets: `int32[G]`, exclusive_prefix_of(batch_sizes)
+
+        Calls return:
+            output: `T Out[transpose_a, G, M, N, K]`
         """
 
     def __call__(self, a: Tensor, b: Tensor, batch_sizes: Tensor, batch_offsets: Tensor) -> Tensor:

@@ -38,6 +38,15 @@ class DeltaNetAutogradFwdOp(_chunked.DeltaNetAutogradFwdOp):
         Args:
             chunk_size: `int`, 64
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, H, L, DK]`
+            k: `T[B, H, L, DK]`
+            v: `T[B, H, L, DV]`
+            beta: `T[B, H, L]`
+
+        Calls return:
+            o: `T[B, H, L, DV]`
         """
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> Tensor:
@@ -73,6 +82,24 @@ class DeltaNetBwdOp(_chunked.DeltaNetBwdOp):
         Args:
             chunk_size: `int`, 64
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[B, H, L, DV]`
+            q: `T[B, H, L, DK]`
+            k: `T[B, H, L, DK]`
+            v: `T[B, H, L, DV]`
+            beta: `T[B, H, L]`
+            S: `float32[B, H, NC + 1, DK, DV]`
+            Aw: `T[B, H, L, chunk_size]`
+            Au: `T[B, H, L, chunk_size]`
+            w: `T[B, H, L, DK]`
+            u: `T[B, H, L, DV]`
+
+        Calls return:
+            dq: `T[B, H, L, DK]`
+            dk: `T[B, H, L, DK]`
+            dv: `T[B, H, L, DV]`
+            dbeta: `T[B, H, L]`
         """
 
     def __call__(
@@ -126,6 +153,17 @@ class DeltaNetDecodeFwdOp(_decode.DeltaNetDecodeFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, H, DK]`
+            k: `T[B, H, DK]`
+            v: `T[B, H, DV]`
+            beta: `T[B, H]`
+            state: `T[B, H, DK, DV]`
+
+        Calls return:
+            o: `T[B, H, DV]`
+            new_state: `T[B, H, DK, DV]`
         """
 
     def __call__(
@@ -166,6 +204,20 @@ class DeltaNetFwdOp(_chunked.DeltaNetFwdOp):
         Args:
             chunk_size: `int`, 64
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, H, L, DK]`
+            k: `T[B, H, L, DK]`
+            v: `T[B, H, L, DV]`
+            beta: `T[B, H, L]`
+
+        Calls return:
+            o: `T[B, H, L, DV]`
+            S: `float32[B, H, NC + 1, DK, DV]`
+            Aw: `T[B, H, L, chunk_size]`
+            Au: `T[B, H, L, chunk_size]`
+            w: `T[B, H, L, DK]`
+            u: `T[B, H, L, DV]`
         """
 
     def __call__(
@@ -213,6 +265,24 @@ class DeltaNetInferenceBwdOp(_gradients.DeltaNetInferenceBwdOp):
             scale: `float | None`, None
             use_qk_l2norm_in_kernel: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[B, S, H, V]`
+            dfinal_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            v: `T[B, S, H, V]`
+            beta: `T[B, S, H]`
+            initial_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+
+        Calls return:
+            dq: `T[B, S, H, K]`
+            dk: `T[B, S, H, K]`
+            dv: `T[B, S, H, V]`
+            dbeta: `T[B, S, H]`
+            dinitial_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`, None unless present(initial_state)
         """
 
     def __call__(
@@ -276,6 +346,19 @@ class DeltaNetInferenceFwdOp(_forward.DeltaNetInferenceFwdOp):
             scale: `float | None`, None
             use_qk_l2norm_in_kernel: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            v: `T[B, S, H, V]`
+            beta: `T[B, S, H]`
+            initial_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+
+        Calls return:
+            o: `T[B, S, H, V]`
+            final_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
         """
 
     def __call__(
@@ -336,6 +419,21 @@ class GLABwdOp(_chunked.GLABwdOp):
             scale: `float`, -1.0
             has_initial_state: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, DK]`
+            k: `T[B, S, H, DK]`
+            v: `T[B, S, H, DV]`
+            g: `T[B, S, H, DK]`
+            h: `float32[B, NC + 1, H, DK, DV]`
+            do: `T[B, S, H, DV]`
+            dht: `float32[B, H, DK, DV]`
+
+        Calls return:
+            dq: `float32[B, S, H, DK]`
+            dk: `float32[B, S, H, DK]`
+            dg: `float32[B, S, H, DK]`
+            dv: `float32[B, S, H, DV]`
         """
 
     def __call__(
@@ -377,6 +475,17 @@ class GLADecodeFwdOp(_decode.GLADecodeFwdOp):
         Args:
             scale: `float`, -1.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, H, DK]`
+            k: `T[B, H, DK]`
+            gk: `T[B, H, DK]`
+            v: `T[B, H, DV]`
+            state: `T[B, H, DK, DV]`
+
+        Calls return:
+            o: `T[B, H, DV]`
+            new_state: `T[B, H, DK, DV]`
         """
 
     def __call__(
@@ -416,6 +525,17 @@ class GLAFwdOp(_chunked.GLAFwdOp):
             chunk_size: `int`, 64
             scale: `float`, -1.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, DK]`
+            k: `T[B, S, H, DK]`
+            v: `T[B, S, H, DV]`
+            g: `T[B, S, H, DK]`
+            initial_state: `float32[B, H, DK, DV]`
+
+        Calls return:
+            o: `T[B, S, H, DV]`
+            final_state: `float32[B, H, DK, DV]`
         """
 
     def __call__(
@@ -452,6 +572,24 @@ class GLAInferenceBwdOp(_gradients.GLAInferenceBwdOp):
         Args:
             scale: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[B, S, H, V]`
+            dfinal_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            g: `T[B, S, H, K]`
+            v: `T[B, S, H, V]`
+            initial_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+
+        Calls return:
+            dq: `T[B, S, H, K]`
+            dk: `T[B, S, H, K]`
+            dg: `T[B, S, H, K]`
+            dv: `T[B, S, H, V]`
+            dinitial_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`, None unless present(initial_state)
         """
 
     def __call__(
@@ -507,6 +645,19 @@ class GLAInferenceFwdOp(_forward.GLAInferenceFwdOp):
         Args:
             scale: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            g: `T[B, S, H, K]`
+            v: `T[B, S, H, V]`
+            initial_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+
+        Calls return:
+            o: `T[B, S, H, V]`
+            final_state: `float32 State[present(cu_seqlens), B, N, H, K, V]`
         """
 
     def __call__(
@@ -571,6 +722,30 @@ class GatedDeltaNetBwdOp(_gradients.GatedDeltaNetBwdOp):
             state_v_first: `bool`, False
             use_gate_in_kernel: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[B, S, HV, V]`
+            dfinal_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            v: `T[B, S, HV, V]`
+            g: `T[B, S, HV]`
+            beta: `T[B, S, HV]`
+            initial_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+            A_log: `float32[HV]`, given exactly when use_gate_in_kernel
+            dt_bias: `float32[HV]`, given exactly when use_gate_in_kernel
+
+        Calls return:
+            dq: `T[B, S, H, K]`
+            dk: `T[B, S, H, K]`
+            dv: `T[B, S, HV, V]`
+            dg: `T[B, S, HV]`
+            dbeta: `T[B, S, HV]`
+            dinitial_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`, None unless present(initial_state)
+            dA_log: `float32[HV]`, None unless use_gate_in_kernel
+            ddt_bias: `float32[HV]`, None unless use_gate_in_kernel
         """
 
     def __call__(
@@ -664,6 +839,22 @@ class GatedDeltaNetFwdOp(_forward.GatedDeltaNetFwdOp):
             state_v_first: `bool`, False
             use_gate_in_kernel: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            v: `T[B, S, HV, V]`
+            g: `T[B, S, HV]`
+            beta: `T[B, S, HV]`
+            initial_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+            A_log: `float32[HV]`, given exactly when use_gate_in_kernel
+            dt_bias: `float32[HV]`, given exactly when use_gate_in_kernel
+
+        Calls return:
+            o: `T[B, S, HV, V]`
+            final_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
         """
 
     def __call__(
@@ -741,6 +932,30 @@ class KimiDeltaAttentionBwdOp(_gradients.KimiDeltaAttentionBwdOp):
             use_gate_in_kernel: `bool`, False
             lower_bound: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[B, S, HV, V]`
+            dfinal_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            v: `T[B, S, HV, V]`
+            g: `T[B, S, HV, K]`
+            beta: `T[B, S, HV]`
+            initial_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+            A_log: `float32[HV]`, given exactly when use_gate_in_kernel
+            dt_bias: `float32[HV * K]`
+
+        Calls return:
+            dq: `T[B, S, H, K]`
+            dk: `T[B, S, H, K]`
+            dv: `T[B, S, HV, V]`
+            dg: `T[B, S, HV, K]`
+            dbeta: `T[B, S, HV]`
+            dinitial_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`, None unless present(initial_state)
+            dA_log: `float32[HV]`, None unless use_gate_in_kernel
+            ddt_bias: `float32[HV * K]`, None unless present(dt_bias)
         """
 
     def __call__(
@@ -829,6 +1044,22 @@ class KimiDeltaAttentionFwdOp(_forward.KimiDeltaAttentionFwdOp):
             use_gate_in_kernel: `bool`, False
             lower_bound: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `T[B, S, H, K]`
+            k: `T[B, S, H, K]`
+            v: `T[B, S, HV, V]`
+            g: `T[B, S, HV, K]`
+            beta: `T[B, S, HV]`
+            initial_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
+            cu_seqlens: `int64[N + 1]`, prefix_offsets(S)
+            cu_seqlens_cpu: `int64[N + 1]`, on the CPU; prefix_offsets(S)
+            A_log: `float32[HV]`, given exactly when use_gate_in_kernel
+            dt_bias: `float32[HV * K]`
+
+        Calls return:
+            o: `T[B, S, HV, V]`
+            final_state: `float32 StateV[present(cu_seqlens), state_v_first, B, N, HV, K, V]`
         """
 
     def __call__(

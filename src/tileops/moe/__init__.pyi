@@ -58,6 +58,14 @@ class FusedMoEExpertsFwdOp(_fused.FusedMoEExpertsFwdOp):
             routed_scaling_factor: `float`, 1.0
             activation: `'silu_and_mul' | 'gelu_and_mul'`, 'silu_and_mul'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            output: `D[T, H]`, written, not read; contiguous
+            hidden_states: `D[T, H]`, contiguous
+            w_gate_up: `D[E, 2 * F, H]`, contiguous
+            w_down: `D[E, H, F]`, contiguous
+            topk_weights: `float32[T, K]`, contiguous
+            topk_ids: `int32[T, K]`, contiguous; in_range(0, E)
         """
 
     def __call__(
@@ -121,6 +129,16 @@ class FusedMoEFwdOp(_fused.FusedMoEFwdOp):
             prepare_finalize: what takes the place of the op's own
             experts: what takes the place of the op's own
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            hidden_states: `D[T, H]`, contiguous
+            gating_output: `float32[T, E]`, contiguous
+            w_gate_up: `D[E, 2 * F, H]`, contiguous
+            w_down: `D[E, H, F]`, contiguous
+            correction_bias: `float32[E]`, contiguous
+
+        Calls return:
+            output: `D[T, H]`
         """
 
     def __call__(
@@ -197,6 +215,19 @@ class FusedMoESharedExpertFwdOp(_fused.FusedMoESharedExpertFwdOp):
             prepare_finalize: what takes the place of the op's own
             experts: what takes the place of the op's own
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            hidden_states: `D[T, H]`, contiguous
+            gating_output: `float32[T, E]`, contiguous
+            w_gate_up: `D[E, 2 * F, H]`, contiguous
+            w_down: `D[E, H, F]`, contiguous
+            correction_bias: `float32[E]`, contiguous
+            shared_w_gate_up: `D[2 * S, H]`, contiguous
+            shared_w_down: `D[H, S]`, given exactly when present(shared_w_gate_up); contiguous
+
+        Calls return:
+            shared_output: `D[T, H]`, None unless present(shared_w_gate_up)
+            routed_output: `D[T, H]`
         """
 
     def __call__(
@@ -256,6 +287,14 @@ class FusedTopKFwdOp(_routing.FusedTopKFwdOp):
             scoring_func: `'softmax' | 'sigmoid'`, 'softmax'
             renormalize: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            gating_output: `G[T, E]`, contiguous
+            correction_bias: `float32[E]`, contiguous
+
+        Calls return:
+            topk_weights: `float32[T, top_k]`, contiguous
+            topk_ids: `int32[T, top_k]`, contiguous
         """
 
     def __call__(
@@ -289,6 +328,14 @@ class IndexedExpertMLPFwdOp(_indexed.IndexedExpertMLPFwdOp):
         Args:
             routed_scaling_factor: `float`, 1.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            output: `D[T, H]`, written, not read; contiguous
+            hidden_states: `D[T, H]`, contiguous
+            w_gate_up: `D[E, 2 * F, H]`, contiguous
+            w_down: `D[E, H, F]`, contiguous
+            topk_weights: `float32[T, K]`, contiguous
+            topk_ids: `int32[T, K]`, contiguous; in_range(0, E)
         """
 
     def __call__(
@@ -335,6 +382,16 @@ class MoEExpertMLPFwdOp(_experts.MoEExpertMLPFwdOp):
             layout: `MGroupedLayout`
             activation: `'silu_and_mul' | 'gelu_and_mul'`, 'silu_and_mul'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            expert_input: `D Rows[layout, E, P, H]`, contiguous
+            w_gate_up: `D[E, 2 * F, H]`, contiguous
+            w_down: `D[E, H, F]`, contiguous
+            layout_metadata: `int32 Meta[layout, E, P]`, contiguous; moe.layout_valid(layout, R, E)
+            out: the tensor that receives the result; a new one by default
+
+        Calls return:
+            output: `D Rows[layout, E, P, H]`, into `out` when given; contiguous
         """
 
     def __call__(
@@ -393,6 +450,15 @@ class MoEGroupedGemmFwdOp(_experts.MoEGroupedGemmFwdOp):
             activation: `'silu_and_mul' | 'gelu_and_mul' | None`, None
             out_dtype: `float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            a: `D Rows[layout, E, P, K]`, contiguous
+            b: `D[E, 2 * N if present(activation) else N, K]`, contiguous
+            layout_metadata: `int32 Meta[layout, E, P]`, contiguous; moe.layout_valid(layout, R, E)
+            out: the tensor that receives the result; a new one by default
+
+        Calls return:
+            output: `(coalesce_dtype(out_dtype, D)) Rows[layout, E, P, N]`, into `out` when given; contiguous
         """
 
     def __call__(
@@ -438,6 +504,14 @@ class MoEPermuteAlignFwdOp(_routing.MoEPermuteAlignFwdOp):
             num_experts: `int`
             block_size: `int`, 64
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            topk_ids: `int32[T, K]`, in_range(0, num_experts)
+
+        Calls return:
+            sorted_token_ids: `int32[P]`
+            expert_ids: `int32[ceil_div(P, block_size)]`
+            num_tokens_post_pad: `int32[1]`
         """
 
     def __call__(self, topk_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -478,6 +552,15 @@ class MoEPostPermuteFwdOp(_permute.MoEPostPermuteFwdOp):
             epilogue: `tileops.moe.RoutingEpilogueSpec | None`, None
             out_dtype: `float16 | bfloat16 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            expert_output: `D Rows[layout, E, P, H]`, contiguous
+            topk_weights: `float32[T, K]`, contiguous
+            inverse_indices: `int32[T * K]`, contiguous; in_range(0, R)
+            out: the tensor that receives the result; a new one by default
+
+        Calls return:
+            output: `(coalesce_dtype(out_dtype, D))[T, H]`, into `out` when given; contiguous
         """
 
     def __call__(
@@ -526,6 +609,15 @@ class MoEPrePermuteFwdOp(_permute.MoEPrePermuteFwdOp):
             layout: `MGroupedLayout`
             num_local_experts: `int`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            hidden_states: `D[T, H]`, contiguous
+            local_expert_ids: `int32[T, K]`, contiguous; in_range(0, num_local_experts)
+
+        Calls return:
+            expert_input: `D[P, H]`, contiguous
+            layout_metadata: `int32 Meta[layout, num_local_experts, P]`, contiguous
+            inverse_indices: `int32[T * K]`, contiguous
         """
 
     def __call__(
@@ -562,6 +654,14 @@ class SharedExpertMLPFwdOp(_experts.SharedExpertMLPFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            hidden_states: `D[T, H]`, contiguous
+            w_gate_up: `D[2 * S, H]`, contiguous
+            w_down: `D[H, S]`, contiguous
+
+        Calls return:
+            output: `D[T, H]`
         """
 
     def __call__(self, hidden_states: Tensor, w_gate_up: Tensor, w_down: Tensor) -> Tensor:

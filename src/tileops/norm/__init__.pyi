@@ -45,6 +45,16 @@ class AdaLayerNormBwdOp(_gradients.AdaLayerNormBwdOp):
         Args:
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*B, N]`
+            x: `T[*B, N]`
+            scale: `T[*B, N]`
+
+        Calls return:
+            grad_x: `T[*B, N]`
+            grad_scale: `T[*B, N]`
+            grad_shift: `T[*B, N]`
         """
 
     def __call__(self, grad_out: Tensor, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,6 +87,14 @@ class AdaLayerNormFwdOp(_rows.AdaLayerNormFwdOp):
         Args:
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, N]`
+            scale: `T[*B, N]`
+            shift: `T[*B, N]`
+
+        Calls return:
+            output: `T[*B, N]`
         """
 
     def __call__(self, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -106,6 +124,19 @@ class AdaLayerNormZeroBwdOp(_gradients.AdaLayerNormZeroBwdOp):
         Args:
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*B, N]`
+            x: `T[*B, N]`
+            scale: `T[*B, N]`
+            shift: `T[*B, N]`
+            gate: `T[*B, N]`
+
+        Calls return:
+            grad_x: `T[*B, N]`
+            grad_scale: `T[*B, N]`
+            grad_shift: `T[*B, N]`
+            grad_gate: `T[*B, N]`
         """
 
     def __call__(
@@ -143,6 +174,15 @@ class AdaLayerNormZeroFwdOp(_rows.AdaLayerNormZeroFwdOp):
         Args:
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, N]`
+            scale: `T[*B, N]`
+            shift: `T[*B, N]`
+            gate: `T[*B, N]`
+
+        Calls return:
+            output: `T[*B, N]`
         """
 
     def __call__(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor) -> Tensor:
@@ -174,6 +214,18 @@ class BatchNormBwdOp(_channels.BatchNormBwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[B, C, *L]`
+            x: `T[B, C, *L]`
+            weight: `float32[C]`
+            mean: `float32[C]`
+            rstd: `float32[C]`
+
+        Calls return:
+            grad_x: `T[B, C, *L]`
+            grad_weight: `float32[C]`
+            grad_bias: `float32[C]`
         """
 
     def __call__(
@@ -222,6 +274,16 @@ class BatchNormFwdOp(_channels.BatchNormFwdOp):
             momentum: `float`, 0.1
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[B, C, *L]`
+            running_mean: `float32[C]`, written when training and present(running_mean)
+            running_var: `float32[C]`, given exactly when present(running_mean); written when training and present(running_mean)
+            weight: `float32[C]`
+            bias: `float32[C]`
+
+        Calls return:
+            output: `T[B, C, *L]`
         """
 
     def __call__(
@@ -264,6 +326,18 @@ class FusedAddLayerNormBwdOp(_gradients.FusedAddLayerNormBwdOp):
         Args:
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*B, N]`
+            grad_residual_out: `T[*B, N]`
+            residual_out: `T[*B, N]`
+            weight: `T[N]`
+
+        Calls return:
+            grad_x: `T[*B, N]`
+            grad_residual: `T[*B, N]`
+            grad_weight: `T[N]`
+            grad_bias: `T[N]`
         """
 
     def __call__(
@@ -301,6 +375,16 @@ class FusedAddLayerNormFwdOp(_rows.FusedAddLayerNormFwdOp):
         Args:
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, N]`
+            residual: `T[*B, N]`
+            weight: `T[N]`
+            bias: `T[N]`
+
+        Calls return:
+            output: `T[*B, N]`
+            residual_out: `T[*B, N]`
         """
 
     def __call__(
@@ -336,6 +420,17 @@ class FusedAddRMSNormBwdOp(_gradients.FusedAddRMSNormBwdOp):
         Args:
             eps: `float`, 1e-06
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*B, N]`
+            grad_residual_out: `T[*B, N]`
+            residual_out: `T[*B, N]`
+            weight: `T[N]`
+
+        Calls return:
+            grad_x: `T[*B, N]`
+            grad_residual: `T[*B, N]`
+            grad_weight: `T[N]`
         """
 
     def __call__(
@@ -372,6 +467,15 @@ class FusedAddRMSNormFwdOp(_rows.FusedAddRMSNormFwdOp):
         Args:
             eps: `float`, 1e-06
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, N]`
+            residual: `T[*B, N]`
+            weight: `T[N]`
+
+        Calls return:
+            output: `T[*B, N]`
+            residual_out: `T[*B, N]`
         """
 
     def __call__(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -414,6 +518,16 @@ class FusedAddRMSNormPerTokenQuantFwdOp(_fused.FusedAddRMSNormPerTokenQuantFwdOp
             eps: `float`, 1e-06
             scale_ub: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, N]`
+            residual: `T[*B, N]`
+            weight: `T[N]`
+
+        Calls return:
+            q: `quant_dtype[*B, N]`
+            scale: `float32[*B, 1]`
+            residual_out: `T[*B, N]`
         """
 
     def __call__(
@@ -464,6 +578,13 @@ class FusedQKNormRoPEFwdOp(_fused.FusedQKNormRoPEFwdOp):
             eps: `float`, 1e-06
             rope_layout: `'neox' | 'interleaved'`, 'neox'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            qkv: `T[N, (num_heads + 2 * num_kv_heads) * D]`, written
+            q_weight: `T[D]`
+            k_weight: `T[D]`
+            cos_sin_cache: `C[P, R]`
+            positions: `int64[N]`, in_range(0, P)
         """
 
     def __call__(
@@ -504,6 +625,16 @@ class GroupNormBwdOp(_gradients.GroupNormBwdOp):
             num_groups: `int`
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[B, C, *L]`
+            x: `T[B, C, *L]`
+            weight: `T[C]`
+
+        Calls return:
+            grad_x: `T[B, C, *L]`
+            grad_weight: `T[C]`, None unless present(weight)
+            grad_bias: `T[C]`
         """
 
     def __call__(
@@ -542,6 +673,14 @@ class GroupNormFwdOp(_channels.GroupNormFwdOp):
             num_groups: `int`
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[B, C, *L]`
+            weight: `T[C]`
+            bias: `T[C]`
+
+        Calls return:
+            output: `T[B, C, *L]`
         """
 
     def __call__(
@@ -586,6 +725,16 @@ class InstanceNormFwdOp(_channels.InstanceNormFwdOp):
             momentum: `float`, 0.1
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[B, C, *L]`
+            running_mean: `float32[C]`, written when use_input_stats and present(running_mean)
+            running_var: `float32[C]`, given exactly when present(running_mean); written when use_input_stats and present(running_mean)
+            weight: `T[C]`
+            bias: `T[C]`
+
+        Calls return:
+            output: `T[B, C, *L]`
         """
 
     def __call__(
@@ -635,6 +784,16 @@ class LayerNormBwdOp(_gradients.LayerNormBwdOp):
             normalized_shape: `list[int] | tuple[int, ...]`
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*B, *normalized_shape]`
+            x: `T[*B, *normalized_shape]`
+            weight: `T[*normalized_shape]`
+
+        Calls return:
+            grad_x: `T[*B, *normalized_shape]`
+            grad_weight: `T[*normalized_shape]`, None unless present(weight)
+            grad_bias: `T[*normalized_shape]`
         """
 
     def __call__(
@@ -678,6 +837,14 @@ class LayerNormFwdOp(_rows.LayerNormFwdOp):
             normalized_shape: `list[int] | tuple[int, ...]`
             eps: `float`, 1e-05
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, *normalized_shape]`
+            weight: `T[*normalized_shape]`
+            bias: `T[*normalized_shape]`
+
+        Calls return:
+            output: `T[*B, *normalized_shape]`
         """
 
     def __call__(
@@ -718,6 +885,15 @@ class RMSNormBwdOp(_gradients.RMSNormBwdOp):
             normalized_shape: `list[int] | tuple[int, ...]`
             eps: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*B, *normalized_shape]`
+            x: `T[*B, *normalized_shape]`
+            weight: `T[*normalized_shape]`
+
+        Calls return:
+            grad_x: `T[*B, *normalized_shape]`
+            grad_weight: `T[*normalized_shape]`, None unless present(weight)
         """
 
     def __call__(
@@ -760,6 +936,13 @@ class RMSNormFwdOp(_rows.RMSNormFwdOp):
             normalized_shape: `list[int] | tuple[int, ...]`
             eps: `float | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, *normalized_shape]`
+            weight: `T[*normalized_shape]`
+
+        Calls return:
+            output: `T[*B, *normalized_shape]`
         """
 
     def __call__(self, x: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -40,6 +40,12 @@ class AdaptiveAvgPool2dFwdOp(_ops.AdaptiveAvgPool2dFwdOp):
         Args:
             output_size: `int | None | tuple[int | None, int | None] | list[int | None]`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*B, C, H_in, W_in]`
+
+        Calls return:
+            output: `T[*B, C, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -75,6 +81,12 @@ class AdaptiveMaxPool2dFwdOp(_ops.AdaptiveMaxPool2dFwdOp):
         Args:
             output_size: `int | None | tuple[int | None, int | None] | list[int | None]`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*B, C, H_in, W_in]`
+
+        Calls return:
+            output: `T[*B, C, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -112,6 +124,13 @@ class AdaptiveMaxPool2dIndicesFwdOp(_ops.AdaptiveMaxPool2dIndicesFwdOp):
         Args:
             output_size: `int | None | tuple[int | None, int | None] | list[int | None]`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[*B, C, H_in, W_in]`
+
+        Calls return:
+            output: `T[*B, C, H_out, W_out]`
+            indices: `int64[*B, C, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,6 +178,12 @@ class AvgPool1dFwdOp(_ops.AvgPool1dFwdOp):
             ceil_mode: `bool`, False
             count_include_pad: `bool`, True
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, L_in]`
+
+        Calls return:
+            output: `T[N, C, L_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -206,6 +231,12 @@ class AvgPool2dFwdOp(_ops.AvgPool2dFwdOp):
             count_include_pad: `bool`, True
             divisor_override: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, H_in, W_in]`
+
+        Calls return:
+            output: `T[N, C, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -260,6 +291,12 @@ class AvgPool3dFwdOp(_ops.AvgPool3dFwdOp):
             count_include_pad: `bool`, True
             divisor_override: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, D_in, H_in, W_in]`
+
+        Calls return:
+            output: `T[N, C, D_out, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -315,6 +352,12 @@ class MaxPool1dFwdOp(_ops.MaxPool1dFwdOp):
             dilation: `int | tuple[int]`, 1
             ceil_mode: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, L_in]`
+
+        Calls return:
+            output: `T[N, C, L_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -363,6 +406,13 @@ class MaxPool1dIndicesFwdOp(_ops.MaxPool1dIndicesFwdOp):
             dilation: `int | tuple[int]`, 1
             ceil_mode: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, L_in]`
+
+        Calls return:
+            output: `T[N, C, L_out]`
+            indices: `int64[N, C, L_out]`
         """
 
     def __call__(self, input: Tensor) -> tuple[Tensor, Tensor]:
@@ -407,6 +457,12 @@ class MaxPool2dFwdOp(_ops.MaxPool2dFwdOp):
             dilation: `int | tuple[int, int]`, 1
             ceil_mode: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, H_in, W_in]`
+
+        Calls return:
+            output: `T[N, C, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -460,6 +516,13 @@ class MaxPool2dIndicesFwdOp(_ops.MaxPool2dIndicesFwdOp):
             dilation: `int | tuple[int, int]`, 1
             ceil_mode: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, H_in, W_in]`
+
+        Calls return:
+            output: `T[N, C, H_out, W_out]`
+            indices: `int64[N, C, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> tuple[Tensor, Tensor]:
@@ -511,6 +574,12 @@ class MaxPool3dFwdOp(_ops.MaxPool3dFwdOp):
             dilation: `int | tuple[int, int, int]`, 1
             ceil_mode: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, D_in, H_in, W_in]`
+
+        Calls return:
+            output: `T[N, C, D_out, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> Tensor:
@@ -571,6 +640,13 @@ class MaxPool3dIndicesFwdOp(_ops.MaxPool3dIndicesFwdOp):
             dilation: `int | tuple[int, int, int]`, 1
             ceil_mode: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input: `T[N, C, D_in, H_in, W_in]`
+
+        Calls return:
+            output: `T[N, C, D_out, H_out, W_out]`
+            indices: `int64[N, C, D_out, H_out, W_out]`
         """
 
     def __call__(self, input: Tensor) -> tuple[Tensor, Tensor]:
@@ -626,6 +702,14 @@ class MeanPoolingFwdOp(_ops.MeanPoolingFwdOp):
             chunk_size: `int`
             accum_dtype: `torch.dtype`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[B, S, H, D]`
+            offsets: `int32[NS + 1]`, prefix_offsets(S)
+            indices: `int32[NC, 2]`, given exactly when present(offsets)
+
+        Calls return:
+            output: `T PoolOut[present(offsets), B, NC, S, chunk_size, H, D]`
         """
 
     def __call__(

@@ -30,6 +30,13 @@ class FP8QuantFwdOp(_ops.FP8QuantFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            input_tensor: `T[batch, seq_len_kv, kv_group, index_dim]`
+
+        Calls return:
+            scale_tensor: `float32[batch, seq_len_kv, kv_group]`
+            output_tensor: `float8_e4m3fn[batch, seq_len_kv, kv_group, index_dim]`
         """
 
     def __call__(self, input_tensor: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,6 +66,13 @@ class FP8QuantPerBlockFwdOp(_ops.FP8QuantPerBlockFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            w: `T[N, K]`
+
+        Calls return:
+            q: `float8_e4m3fn[N, K]`
+            scale: `float32[ceil_div(N, 128), ceil_div(K, 128)]`
         """
 
     def __call__(self, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,6 +101,14 @@ class INT4QuantPerGroupFwdOp(_ops.INT4QuantPerGroupFwdOp):
         Args:
             group_size: `int`, 128
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            w: `T[N, K]`
+
+        Calls return:
+            packed_weight: `uint8[N, K // 2]`
+            weight_scale: `T[N, K // group_size]`
+            weight_zero: `uint8[N, K // group_size]`
         """
 
     def __call__(self, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,6 +137,13 @@ class INT8DequantPerBlockFwdOp(_ops.INT8DequantPerBlockFwdOp):
         Args:
             out_dtype: `float16 | bfloat16 | float32`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `int8[M, K]`
+            scale: `float32[M, ceil_div(K, 128)]`
+
+        Calls return:
+            x: `out_dtype[M, K]`
         """
 
     def __call__(self, q: Tensor, scale: Tensor) -> Tensor:
@@ -139,6 +168,13 @@ class INT8DequantPerChannelFwdOp(_ops.INT8DequantPerChannelFwdOp):
         Args:
             out_dtype: `float16 | bfloat16 | float32`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `int8[M, K]`
+            scale: `float32[M]`
+
+        Calls return:
+            x: `out_dtype[M, K]`
         """
 
     def __call__(self, q: Tensor, scale: Tensor) -> Tensor:
@@ -163,6 +199,13 @@ class INT8DequantPerTensorFwdOp(_ops.INT8DequantPerTensorFwdOp):
         Args:
             out_dtype: `float16 | bfloat16 | float32`
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            q: `int8[M, K]`
+            scale: `float32[1]`
+
+        Calls return:
+            x: `out_dtype[M, K]`
         """
 
     def __call__(self, q: Tensor, scale: Tensor) -> Tensor:
@@ -189,6 +232,13 @@ class INT8QuantPerBlockFwdOp(_ops.INT8QuantPerBlockFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[M, K]`
+
+        Calls return:
+            q: `int8[M, K]`
+            scale: `float32[M, ceil_div(K, 128)]`
         """
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -212,6 +262,13 @@ class INT8QuantPerChannelFwdOp(_ops.INT8QuantPerChannelFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            w: `T[N, K]`
+
+        Calls return:
+            q: `int8[N, K]`
+            scale: `float32[N]`
         """
 
     def __call__(self, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -236,6 +293,13 @@ class INT8QuantPerTensorFwdOp(_ops.INT8QuantPerTensorFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[M, K]`
+
+        Calls return:
+            q: `int8[M, K]`
+            scale: `float32[1]`
         """
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -263,6 +327,14 @@ class SmoothQuantFwdOp(_ops.SmoothQuantFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[M, K]`
+            smooth: `float32[K]`
+
+        Calls return:
+            q: `int8[M, K]`
+            scale: `float32[M]`
         """
 
     def __call__(self, x: Tensor, smooth: Tensor) -> tuple[Tensor, Tensor]:

@@ -48,6 +48,12 @@ class AllFwdOp(_ops.AllFwdOp):
             dim: `int | list[int] | tuple[int, ...] | None`, None
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `bool[*reduced(S, dim, keepdim, 'noop')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -79,6 +85,12 @@ class AmaxFwdOp(_ops.AmaxFwdOp):
             dim: `int | list[int] | tuple[int, ...] | None`, None
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `T[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -111,6 +123,12 @@ class AminFwdOp(_ops.AminFwdOp):
             dim: `int | list[int] | tuple[int, ...] | None`, None
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `T[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -146,6 +164,12 @@ class AnyFwdOp(_ops.AnyFwdOp):
             dim: `int | list[int] | tuple[int, ...] | None`, None
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `bool[*reduced(S, dim, keepdim, 'noop')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -173,6 +197,12 @@ class ArgmaxFwdOp(_ops.ArgmaxFwdOp):
             dim: `int | None`, None
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `int64[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -201,6 +231,12 @@ class ArgminFwdOp(_ops.ArgminFwdOp):
             dim: `int | None`, None
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `int64[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -228,6 +264,12 @@ class CountNonzeroFwdOp(_ops.CountNonzeroFwdOp):
         Args:
             dim: `int | list[int] | tuple[int, ...] | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `int64[*reduced(S, dim, False, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -252,6 +294,12 @@ class CumprodFwdOp(_ops.CumprodFwdOp):
         Args:
             dim: `int`, -1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            y: `T[*S]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -276,6 +324,12 @@ class CumsumFwdOp(_ops.CumsumFwdOp):
         Args:
             dim: `int`, -1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            y: `T[*S]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -303,6 +357,13 @@ class LogSoftmaxBwdOp(_ops.LogSoftmaxBwdOp):
         Args:
             dim: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*S]`
+            output: `T[*S]`
+
+        Calls return:
+            grad_x: `T[*S]`
         """
 
     def __call__(self, grad_out: Tensor, output: Tensor) -> Tensor:
@@ -336,6 +397,12 @@ class LogSoftmaxFwdOp(_ops.LogSoftmaxFwdOp):
             dim: `int | None`, None
             dtype: `float16 | bfloat16 | float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `(coalesce_dtype(dtype, T))[*S]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -372,6 +439,12 @@ class LogSumExpFwdOp(_ops.LogSumExpFwdOp):
             dim: `int | list[int] | tuple[int, ...]`
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `T[*reduced(S, dim, keepdim, 'reject')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -405,6 +478,12 @@ class MeanFwdOp(_ops.MeanFwdOp):
             keepdim: `bool`, False
             dtype: `float16 | bfloat16 | float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `(coalesce_dtype(dtype, T))[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -438,6 +517,12 @@ class ProdFwdOp(_ops.ProdFwdOp):
             keepdim: `bool`, False
             dtype: `float16 | bfloat16 | float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `(coalesce_dtype(dtype, T))[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -465,6 +550,13 @@ class SoftmaxBwdOp(_ops.SoftmaxBwdOp):
         Args:
             dim: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[*S]`
+            output: `T[*S]`
+
+        Calls return:
+            grad_x: `T[*S]`
         """
 
     def __call__(self, grad_out: Tensor, output: Tensor) -> Tensor:
@@ -498,6 +590,12 @@ class SoftmaxFwdOp(_ops.SoftmaxFwdOp):
             dim: `int | None`, None
             dtype: `float16 | bfloat16 | float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `(coalesce_dtype(dtype, T))[*S]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -534,6 +632,12 @@ class StdFwdOp(_ops.StdFwdOp):
             correction: `Number | None`, 1
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `T[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -568,6 +672,12 @@ class SumFwdOp(_ops.SumFwdOp):
             keepdim: `bool`, False
             dtype: `float16 | bfloat16 | float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `(coalesce_dtype(dtype, T))[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -604,6 +714,12 @@ class VarFwdOp(_ops.VarFwdOp):
             correction: `Number | None`, 1
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `T[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -638,6 +754,13 @@ class VarMeanFwdOp(_ops.VarMeanFwdOp):
             correction: `Number | None`, 1
             keepdim: `bool`, False
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            var: `T[*reduced(S, dim, keepdim, 'full')]`
+            mean: `T[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -680,6 +803,12 @@ class VectorNormFwdOp(_ops.VectorNormFwdOp):
             keepdim: `bool`, False
             dtype: `float16 | bfloat16 | float32 | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*S]`
+
+        Calls return:
+            output: `(coalesce_dtype(dtype, T))[*reduced(S, dim, keepdim, 'full')]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:

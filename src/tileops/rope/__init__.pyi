@@ -44,6 +44,12 @@ class LongRoPEBwdOp(_ops.LongRoPEBwdOp):
             max_position_embeddings: `int`, 4096
             original_max_position_embeddings: `int`, 4096
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            grad_x: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, grad_out: Tensor) -> Tensor:
@@ -95,6 +101,12 @@ class LongRoPEFwdOp(_ops.LongRoPEFwdOp):
             max_position_embeddings: `int`, 4096
             original_max_position_embeddings: `int`, 4096
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            output: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -137,6 +149,12 @@ class RoPEBwdOp(_ops.RoPEBwdOp):
             input_layout: `'1d' | '2d'`, '1d'
             base: `float`, 10000.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            grad_x: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, grad_out: Tensor) -> Tensor:
@@ -177,6 +195,12 @@ class RoPEFwdOp(_ops.RoPEFwdOp):
             input_layout: `'1d' | '2d'`, '1d'
             base: `float`, 10000.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            output: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -223,6 +247,12 @@ class RoPELlama31BwdOp(_ops.RoPELlama31BwdOp):
             high_freq_factor: `float`, 4.0
             original_max_position: `int`, 8192
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            grad_x: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, grad_out: Tensor) -> Tensor:
@@ -277,6 +307,12 @@ class RoPELlama31FwdOp(_ops.RoPELlama31FwdOp):
             high_freq_factor: `float`, 4.0
             original_max_position: `int`, 8192
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            output: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -321,6 +357,13 @@ class RoPENeoxPositionIdsBwdOp(_ops.RoPENeoxPositionIdsBwdOp):
             base: `float`, 10000.0
             rotary_dim: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T[N, H, D]`
+            position_ids: `P[N]`, in_range(0, max_position)
+
+        Calls return:
+            grad_x: `T[N, H, D]`
         """
 
     def __call__(self, grad_out: Tensor, position_ids: Tensor) -> Tensor:
@@ -365,6 +408,13 @@ class RoPENeoxPositionIdsFwdOp(_ops.RoPENeoxPositionIdsFwdOp):
             base: `float`, 10000.0
             rotary_dim: `int | None`, None
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[N, H, D]`
+            position_ids: `P[N]`, in_range(0, max_position)
+
+        Calls return:
+            output: `T[N, H, D]`
         """
 
     def __call__(self, x: Tensor, position_ids: Tensor) -> Tensor:
@@ -413,6 +463,12 @@ class YaRNBwdOp(_ops.YaRNBwdOp):
             beta_slow: `float`, 1.0
             attn_factor: `float`, 1.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            grad_out: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            grad_x: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, grad_out: Tensor) -> Tensor:
@@ -470,6 +526,12 @@ class YaRNFwdOp(_ops.YaRNFwdOp):
             beta_slow: `float`, 1.0
             attn_factor: `float`, 1.0
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T RoPEX[input_layout, B, S, H, D]`
+
+        Calls return:
+            output: `T RoPEX[input_layout, B, S, H, D]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -25,6 +25,13 @@ class MinPMaskFwdOp(_ops.MinPMaskFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            logits: `T[B, V]`
+            min_p: `float32[B]`
+
+        Calls return:
+            masked_logits: `T[B, V]`
         """
 
     def __call__(self, logits: Tensor, min_p: Tensor) -> Tensor:
@@ -57,6 +64,14 @@ class SamplingFromProbsFwdOp(_ops.SamplingFromProbsFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            probs: `float32[B, V]`
+            seed: `int64[1]`
+            offset: `int64[1]`
+
+        Calls return:
+            samples: `int32[B]`
         """
 
     def __call__(self, probs: Tensor, seed: Tensor, offset: Tensor) -> Tensor:
@@ -86,6 +101,13 @@ class TopKMaskFwdOp(_ops.TopKMaskFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            logits: `T[B, V]`
+            k: `int32[B]`, in_range(1, 2147483648)
+
+        Calls return:
+            masked_logits: `T[B, V]`
         """
 
     def __call__(self, logits: Tensor, k: Tensor) -> Tensor:
@@ -112,6 +134,14 @@ class TopKTopPMaskFwdOp(_ops.TopKTopPMaskFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            logits: `T[B, V]`
+            k: `int32[B]`, in_range(1, 2147483648)
+            p: `float32[B]`
+
+        Calls return:
+            masked_logits: `T[B, V]`
         """
 
     def __call__(self, logits: Tensor, k: Tensor, p: Tensor) -> Tensor:
@@ -143,6 +173,13 @@ class TopPMaskFwdOp(_ops.TopPMaskFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            logits: `T[B, V]`
+            p: `float32[B]`
+
+        Calls return:
+            masked_logits: `T[B, V]`
         """
 
     def __call__(self, logits: Tensor, p: Tensor) -> Tensor:

@@ -20,6 +20,14 @@ class MHCPostFwdOp(_ops.MHCPostFwdOp):
 
         Args:
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x_layer_out: `bfloat16[B, c_x]`
+            h_post: `float32[B, n]`
+            x_res: `bfloat16[B, n * c_x]`
+
+        Calls return:
+            x_out: `bfloat16[B, n * c_x]`
         """
 
     def __call__(self, x_layer_out: Tensor, h_post: Tensor, x_res: Tensor) -> Tensor:
@@ -65,6 +73,16 @@ class MHCPreFwdOp(_ops.MHCPreFwdOp):
             sinkhorn_repeat: `int`
             sinkhorn_eps: `float`, 0.02
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            phi: `float32[C, Q]`
+            x: `bfloat16[B, C]`
+            b: `float32[Q]`
+
+        Calls return:
+            x_res: `bfloat16[B, C]`
+            x_layer: `bfloat16[B, c_x]`
+            h_post: `float32[B, n]`
         """
 
     def __call__(self, phi: Tensor, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -29,6 +29,12 @@ class HadamardTransformFwdOp(_ops.HadamardTransformFwdOp):
         Args:
             base_order: `int`, 1
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            x: `T[*B, n]`
+
+        Calls return:
+            output: `T[*B, n]`
         """
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ __all__ = [
     "GroupedQueryAttentionDenseBwdOp",
     "GroupedQueryAttentionDenseFwdOp",
     "GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp",
+    "GroupedQueryAttentionVarlenBwdOp",
     "GroupedQueryAttentionVarlenFwdOp",
     "MultiHeadAttentionBwdOp",
     "MultiHeadLatentAttentionDecodeWithKVCacheFwdOp",
@@ -349,6 +350,79 @@ class GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(_paged.GroupedQueryAtten
           and not present(softcap) or softcap.value >= 0
           and not present(rotary_dim) or fuse_rope and 0 < rotary_dim.value <= D and rotary_dim.value % 2 == 0
           and not fuse_rope or present(max_position) and max_position.value > 0
+        """
+
+class GroupedQueryAttentionVarlenBwdOp(_gradients.GroupedQueryAttentionVarlenBwdOp):
+    """Gradients of `GroupedQueryAttentionVarlenFwdOp`: returns `(dq, dk, dv)`.
+
+    As those of dense attention, of each request over its own keys; the offsets are the caller's
+    promise. Sums are float32 and rounded once. There is no gradient through float8 codes.
+
+    Source: the derivative of the forward op.
+    """
+
+    def __init__(
+        self,
+        is_causal: bool = True,
+        window_size_left: int = -1,
+        window_size_right: int = -1,
+        sm_scale: float | None = None,
+        softcap: float | None = None,
+        pos_encoding_mode: Literal["none", "rope"] = "none",
+        rotary_dim: int | None = None,
+        rope_layout: Literal["neox", "interleaved"] = "neox",
+        *,
+        target: str | None = None,
+    ) -> None:
+        """Construct the op.
+
+        Args:
+            is_causal: `bool`, True
+            window_size_left: `int`, -1
+            window_size_right: `int`, -1
+            sm_scale: `float | None`, None
+            softcap: `float | None`, None
+            pos_encoding_mode: `'none' | 'rope'`, 'none'
+            rotary_dim: `int | None`, None
+            rope_layout: `'neox' | 'interleaved'`, 'neox'
+            target: what serves the instance; by default the device decides
+        """
+
+    def __call__(
+        self,
+        do: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cu_seqlens_q: Tensor,
+        cu_seqlens_kv: Tensor,
+        rope_cos: Tensor | None = None,
+        rope_sin: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Call the op.
+
+        Args:
+            do: `T[T_q, H, D]`
+            q: `T[T_q, H, D]`
+            k: `T[T_kv, H_kv, D]`
+            v: `T[T_kv, H_kv, D]`
+            cu_seqlens_q: `int32[B + 1]`, prefix_offsets(T_q)
+            cu_seqlens_kv: `int32[B + 1]`, prefix_offsets(T_kv)
+            rope_cos: `T[P, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+            rope_sin: `T[P, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+
+        Returns:
+            dq: `T[T_q, H, D]`
+            dk: `T[T_kv, H_kv, D]`
+            dv: `T[T_kv, H_kv, D]`
+
+        ∀ T_q, T_kv, H, H_kv, D, B, P : Dim, T ∈ {float16, bfloat16, float32}, q_lens, kv_lens : Seq[Int]
+        let R = rotary_dim.value if present(rotary_dim) else D
+        where H_kv > 0 and H % H_kv == 0
+          and window_size_left >= -1 and window_size_right >= -1
+          and not present(softcap) or softcap.value >= 0
+          and not present(rotary_dim) or pos_encoding_mode == 'rope' and 0 < rotary_dim.value <= D and rotary_dim.value % 2 == 0
+          and window_size_left == -1 and window_size_right == -1 or not present(sm_scale) and (not present(softcap) or softcap.value == 0)
         """
 
 class GroupedQueryAttentionVarlenFwdOp(_varlen.GroupedQueryAttentionVarlenFwdOp):

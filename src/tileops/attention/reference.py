@@ -70,10 +70,7 @@ def grouped_query_attention_dense_bwd(
     attend: Callable[..., Tensor] = grouped_query_attention_dense
     with torch.enable_grad():
         found = attend(*leaves, **tables, **params)
-    if not found.requires_grad:  # there is no head or no request
-        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    dq, dk, dv = torch.autograd.grad(found, leaves, do.double())
-    return _rounded((dq, dk, dv), (q, k, v))
+    return _gradients(found, do, leaves, (q, k, v))
 
 
 def grouped_query_attention_bwd(
@@ -160,6 +157,26 @@ def grouped_query_attention_varlen(
     return out.to(out_dtype or q.dtype)
 
 
+def grouped_query_attention_varlen_bwd(
+    do: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_kv: Tensor,
+    rope_cos: Tensor | None = None,
+    rope_sin: Tensor | None = None,
+    **params: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention differentiated by torch."""
+    leaves = tuple(x.double().requires_grad_() for x in (q, k, v))
+    tables = {"rope_cos": rope_cos, "rope_sin": rope_sin}
+    attend: Callable[..., Tensor] = grouped_query_attention_varlen
+    with torch.enable_grad():
+        found = attend(*leaves, cu_seqlens_q, cu_seqlens_kv, **tables, **params)
+    return _gradients(found, do, leaves, (q, k, v))
+
+
 def grouped_query_attention_prefill_paged_with_kv_cache(
     q: Tensor,
     k_new: Tensor,
@@ -230,6 +247,17 @@ def multi_head_latent_attention_decode_with_kv_cache(
         seen = torch.ones(1, len(keys), dtype=torch.bool)
         out[request] = _attend(queries, keys, latent, seen, scale, None)[0]
     return out.to(q.dtype)
+
+
+def _gradients(
+    found: Tensor, do: Tensor, leaves: tuple[Tensor, ...], inputs: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v through a result."""
+    if not found.requires_grad:  # there is no head or no request
+        q, k, v = inputs
+        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    dq, dk, dv = torch.autograd.grad(found, leaves, do.double())
+    return _rounded((dq, dk, dv), inputs)
 
 
 def _rounded(

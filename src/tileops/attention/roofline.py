@@ -50,14 +50,13 @@ def grouped_query_attention_dense_bwd(call: SignatureCall) -> tuple[int, int]:
     index = call.indices
     rows, columns = index["S_q"], index["S_kv"]
     reach = _reached([(rows, columns)], *_window(index))
-    per_score = 10 * index["D"] + 11 + (6 if index["softcap"] else 0)
     read = {
         "k": (columns, reach.keys),
         "v": (columns, reach.keys),
         "rope_cos": (columns + index.get("P_pad", 0), reach.positions),
         "rope_sin": (columns + index.get("P_pad", 0), reach.positions),
     }
-    flops = index["B"] * index["H"] * reach.scores * per_score
+    flops = index["B"] * index["H"] * reach.scores * _per_score_of_gradients(index)
     return flops, call.derived_bytes() - _unread(call, read)
 
 
@@ -73,6 +72,21 @@ def grouped_query_attention_varlen(call: SignatureCall) -> tuple[int, int]:
         "rope_sin": (index.get("P", 0), reach.positions),
     }
     flops = _flops(index, reach.scores, index["T_q"])
+    return flops, call.derived_bytes() - _unread(call, read)
+
+
+def grouped_query_attention_varlen_bwd(call: SignatureCall) -> tuple[int, int]:
+    """FLOPs and bytes of the gradients of packed requests; what no query reaches is not read."""
+    index = call.indices
+    spans = zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv"), strict=True)
+    reach = _reached(spans, *_window(index))
+    read = {
+        "k": (index["T_kv"], reach.keys),
+        "v": (index["T_kv"], reach.keys),
+        "rope_cos": (index.get("P", 0), reach.positions),
+        "rope_sin": (index.get("P", 0), reach.positions),
+    }
+    flops = index["H"] * reach.scores * _per_score_of_gradients(index)
     return flops, call.derived_bytes() - _unread(call, read)
 
 
@@ -118,6 +132,12 @@ def _flops(index: Mapping[str, Any], scores: int, rows: int) -> int:
     per_score = 4 * index["D"] + 5 + (3 if index["softcap"] else 0)
     flops: int = index["H"] * (scores * per_score + rows * index["D"])
     return flops
+
+
+def _per_score_of_gradients(index: Mapping[str, Any]) -> int:
+    """Operations of the gradients of a visible score."""
+    per_score: int = 10 * index["D"] + 11 + (6 if index["softcap"] else 0)
+    return per_score
 
 
 def _window(index: Mapping[str, Any]) -> tuple[int, int]:

@@ -22,6 +22,10 @@ from tileops.attention.kernels.latent import (
     LatentDecodePipelinedKernel,
     LatentDecodePortableKernel,
 )
+from tileops.attention.kernels.packed_gradients import (
+    VarlenAttentionBwdInterface,
+    VarlenAttentionBwdPortableKernel,
+)
 from tileops.attention.kernels.paged import (
     PagedPrefillCall,
     PagedPrefillFwdInterface,
@@ -57,6 +61,8 @@ __all__ = [
     "SavedAttentionBwdCall",
     "SavedAttentionBwdInterface",
     "SavedAttentionBwdPortableKernel",
+    "VarlenAttentionBwdInterface",
+    "VarlenAttentionBwdPortableKernel",
     "VarlenAttentionCall",
     "VarlenAttentionFwdInterface",
     "VarlenAttentionPipelinedKernel",

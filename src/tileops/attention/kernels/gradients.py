@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,6 +19,9 @@ from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 QUERY_BLOCK = 256
 """Query rows whose scores are held at once."""
+
+Seen: TypeAlias = Callable[[slice], Tensor | None]
+"""Which keys each query of a block of queries sees, `[rows, columns]`; None for all."""
 
 
 class DenseAttentionBwdInterface(KernelInterface):
@@ -89,33 +93,55 @@ class DenseAttentionBwdPortableKernel(
         return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
 
     def _turned(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """`x` `[B, S, H, D]` turned by tables `[S, R // 2]`."""
+        """`x` `[B, S, H, D]` turned by tables `[S, R // 2]`, not rounded."""
         interleaved = self.call.rope_layout == "interleaved"
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
         return rotated(x, cos.float()[:, None], sin.float()[:, None], interleaved=interleaved)
 
     def _gradients(
         self, do: Tensor, q: Tensor, k: Tensor, v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of what is multiplied, before they are rounded; contiguous."""
+        window = self.call.window_left, 0 if self.call.is_causal else self.call.window_right
+        seen = seen_at_the_end(q.shape[1], k.shape[1], window, q.device)
+        return SoftmaxGradients(self.call.sm_scale, self.call.softcap).of(do, q, k, v, seen)
+
+
+def seen_at_the_end(rows: int, columns: int, window: tuple[int, int], device: torch.device) -> Seen:
+    """What queries at the last `rows` of `columns` positions see."""
+    left, right = window
+    if left < 0 and right < 0:
+        return lambda _block: None
+    position = torch.arange(columns - rows, columns, device=device)
+    every = torch.arange(columns, device=device)
+    return lambda block: visible(position[block], every, left, right)
+
+
+class SoftmaxGradients(NamedTuple):
+    """Gradients of attention with one scale and one bound of the scores.
+
+    Attributes:
+        scale: factor of the scores.
+        softcap: bound of the scores; 0 for none.
+    """
+
+    scale: float
+    softcap: float
+
+    def of(
+        self, do: Tensor, q: Tensor, k: Tensor, v: Tensor, seen: Seen
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of queries, keys and values; see `summed_gradients`."""
 
         def scored(block: slice, products: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
-            weights, slope = self._weights(products, self._seen(block, q.shape[1], k.shape[1]))
+            weights, slope = self._weights(products, seen(block))
             return weights, weights * (inner - (inner * weights).sum(-1, keepdim=True)) * slope
 
         return summed_gradients(do, q, k, v, scored)
 
-    def _seen(self, block: slice, rows: int, columns: int) -> Tensor | None:
-        """Which keys each query of a block sees, `[rows, columns]`; None for all."""
-        left, right = self.call.window_left, 0 if self.call.is_causal else self.call.window_right
-        if left < 0 and right < 0:
-            return None
-        device = self.call.device
-        position = torch.arange(columns - rows, columns, device=device)[block]
-        return visible(position, torch.arange(columns, device=device), left, right)
-
     def _weights(self, products: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor | float]:
         """The weight of each key for each row, and what a score's factor `q · k` moves it by."""
-        scale, cap = self.call.sm_scale, self.call.softcap
+        scale, cap = self.scale, self.softcap
         scores = products * scale
         slope: Tensor | float = scale
         if cap:

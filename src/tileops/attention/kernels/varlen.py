@@ -107,7 +107,6 @@ class VarlenAttentionPortableKernel(
 
     def __init__(self, call: VarlenAttentionCall) -> None:
         super().__init__(call)
-        self._window = (call.window_left, 0 if call.is_causal else call.window_right)
         self._softmax = SoftmaxAttention(call.sm_scale, call.softcap)
 
     def forward(
@@ -130,9 +129,9 @@ class VarlenAttentionPortableKernel(
             v = _dequantised(v, v_scale, cu_seqlens_kv)
         if rope_cos is not None and rope_sin is not None:
             tables = rope_cos, rope_sin
-            first = _first_positions(cu_seqlens_q, cu_seqlens_kv)
-            q = self._rotated(q, tables, cu_seqlens_q, first)
-            k = self._rotated(k, tables, cu_seqlens_kv, torch.zeros_like(first))
+            first = first_positions(cu_seqlens_q, cu_seqlens_kv)
+            q = rotated_by_position(self.call, q, tables, cu_seqlens_q, first)
+            k = rotated_by_position(self.call, k, tables, cu_seqlens_kv, torch.zeros_like(first))
         attend = self._by_request if q.device.type == "cpu" else self._under_mask
         out = attend(q, k, v, cu_seqlens_q, cu_seqlens_kv)
         return out.to(self.call.out_dtype).contiguous()
@@ -142,9 +141,9 @@ class VarlenAttentionPortableKernel(
     ) -> Tensor:
         """Neighbouring requests of equal lengths as one batch."""
         parts = []
-        for run in _equal_runs(cu_seqlens_q.tolist(), cu_seqlens_kv.tolist()):
-            batch = run.batched(q, k, v)
-            left, right = self._binding_window(run.rows, run.columns)
+        for run in equal_runs(cu_seqlens_q.tolist(), cu_seqlens_kv.tolist()):
+            batch = run.of_queries(q), run.of_keys(k), run.of_keys(v)
+            left, right = binding_window(self.call, run.rows, run.columns)
             if left < 0 and right < 0:
                 out = self._softmax.attend(*batch)
             elif (left, right) == (-1, 0) and run.rows == run.columns:
@@ -162,8 +161,8 @@ class VarlenAttentionPortableKernel(
         """All requests at once, each query masked to the keys of its own, without host reads."""
         request_q, place_q = places(cu_seqlens_q, q.shape[0])
         request_kv, place_kv = places(cu_seqlens_kv, k.shape[0])
-        c = place_q + _first_positions(cu_seqlens_q, cu_seqlens_kv)[request_q]
-        window = self._binding_window(q.shape[0], k.shape[0])
+        c = place_q + first_positions(cu_seqlens_q, cu_seqlens_kv)[request_q]
+        window = binding_window(self.call, q.shape[0], k.shape[0])
         mask = (request_q[:, None] == request_kv) & visible(c, place_kv, *window)
         # A masked key still meets a weight of 0, and 0 * NaN would leak into other requests.
         spoilt = ~(k.isfinite().all(-1) & v.isfinite().all(-1))  # [T_kv, H_kv]
@@ -173,27 +172,8 @@ class VarlenAttentionPortableKernel(
         out = self._softmax.attend(q[None], k[None], v[None], mask[None])[0]
         return out.masked_fill(spoils[:, :, None], torch.nan)
 
-    def _binding_window(self, rows: int, columns: int) -> tuple[int, int]:
-        """The window, without the sides that reach past every key of `rows` by `columns`."""
-        left, right = self._window
-        return left if left < columns - 1 else -1, right if right < rows - 1 else -1
 
-    def _rotated(
-        self, x: Tensor, tables: tuple[Tensor, Tensor], cu_seqlens: Tensor, first: Tensor
-    ) -> Tensor:
-        """`x` with its leading channels rotated by the position of each token.
-
-        `first` holds the position of each request's first token.
-        """
-        if tables[0].shape[0] == 0:
-            return x
-        request, place = places(cu_seqlens, x.shape[0])
-        position = (place + first[request]).clamp_(0, tables[0].shape[0] - 1)
-        cos, sin = (table[position].float()[:, None] for table in tables)
-        return rotated(x, cos, sin, interleaved=self.call.rope_layout == "interleaved")
-
-
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """Neighbouring requests with `rows` queries and `columns` keys each."""
 
     queries: slice
@@ -202,16 +182,16 @@ class _Run(NamedTuple):
     rows: int
     columns: int
 
-    def batched(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The run's part of packed tensors, as `[requests, rows or columns, H, D]`."""
-        return (
-            q[self.queries].view(self.requests, self.rows, *q.shape[1:]),
-            k[self.keys].view(self.requests, self.columns, *k.shape[1:]),
-            v[self.keys].view(self.requests, self.columns, *v.shape[1:]),
-        )
+    def of_queries(self, x: Tensor) -> Tensor:
+        """The run's part of what is packed like the queries, `[requests, rows, H, D]`."""
+        return x[self.queries].view(self.requests, self.rows, *x.shape[1:])
+
+    def of_keys(self, x: Tensor) -> Tensor:
+        """The run's part of what is packed like the keys, `[requests, columns, H_kv, D]`."""
+        return x[self.keys].view(self.requests, self.columns, *x.shape[1:])
 
 
-def _equal_runs(starts_q: list[int], starts_kv: list[int]) -> Iterator[_Run]:
+def equal_runs(starts_q: list[int], starts_kv: list[int]) -> Iterator[Run]:
     """Runs of requests with equal lengths, in order, without those that have no query."""
     spans = zip(pairwise(starts_q), pairwise(starts_kv), strict=True)
     for (rows, columns), group in groupby(
@@ -220,12 +200,37 @@ def _equal_runs(starts_q: list[int], starts_kv: list[int]) -> Iterator[_Run]:
         run = list(group)
         if rows:
             queries = slice(run[0][0][0], run[-1][0][1])
-            yield _Run(queries, slice(run[0][1][0], run[-1][1][1]), len(run), rows, columns)
+            yield Run(queries, slice(run[0][1][0], run[-1][1][1]), len(run), rows, columns)
 
 
-def _first_positions(cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:
+def first_positions(cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:
     """The position of each request's first query: its keys less its queries."""
     return cu_seqlens_kv.diff() - cu_seqlens_q.diff()
+
+
+def binding_window(call: VarlenAttentionCall, rows: int, columns: int) -> tuple[int, int]:
+    """The window, without the sides that reach past every key of `rows` by `columns`."""
+    left, right = call.window_left, 0 if call.is_causal else call.window_right
+    return left if left < columns - 1 else -1, right if right < rows - 1 else -1
+
+
+def rotated_by_position(
+    call: VarlenAttentionCall,
+    x: Tensor,
+    tables: tuple[Tensor, Tensor],
+    cu_seqlens: Tensor,
+    first: Tensor,
+) -> Tensor:
+    """`x` with its leading channels rotated by the position of each token.
+
+    `first` holds the position of each request's first token.
+    """
+    if tables[0].shape[0] == 0:
+        return x
+    request, place = places(cu_seqlens, x.shape[0])
+    position = (place + first[request]).clamp_(0, tables[0].shape[0] - 1)
+    cos, sin = (table[position].float()[:, None] for table in tables)
+    return rotated(x, cos, sin, interleaved=call.rope_layout == "interleaved")
 
 
 def _dequantised(codes: Tensor, scale: Tensor, cu_seqlens: Tensor) -> Tensor:

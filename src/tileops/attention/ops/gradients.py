@@ -1,4 +1,4 @@
-"""Gradients of attention of a batch."""
+"""Gradients of attention of a batch, and of packed requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from tileops.attention.kernels import (
     SavedAttentionBwdCall,
     SavedAttentionBwdInterface,
     SavedAttentionBwdPortableKernel,
+    VarlenAttentionBwdInterface,
+    VarlenAttentionBwdPortableKernel,
 )
 from tileops.attention.ops.dense import DenseAttentionOp
+from tileops.attention.ops.varlen import VarlenAttentionOp
 
 __all__ = [
     "GroupedQueryAttentionBwdOp",
     "GroupedQueryAttentionDenseBwdOp",
+    "GroupedQueryAttentionVarlenBwdOp",
     "MultiHeadAttentionBwdOp",
 ]
 
@@ -47,6 +51,34 @@ class GroupedQueryAttentionDenseBwdOp(DenseAttentionOp):
         """Compute the gradients."""
         kernel = self.kernel_for("dense_attention_bwd", self._call(q, k))
         return kernel(do, q, k, v, rope_cos, rope_sin)
+
+
+class GroupedQueryAttentionVarlenBwdOp(VarlenAttentionOp):
+    """Gradients of `GroupedQueryAttentionVarlenFwdOp`: returns `(dq, dk, dv)`.
+
+    As those of dense attention, of each request over its own keys; the offsets are the caller's
+    promise. Sums are float32 and rounded once. There is no gradient through float8 codes.
+
+    Source: the derivative of the forward op.
+    """
+
+    kernel_types = {"portable": VarlenAttentionBwdPortableKernel}
+    interfaces = {"varlen_attention_bwd": VarlenAttentionBwdInterface}
+
+    def forward(
+        self,
+        do: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cu_seqlens_q: Tensor,
+        cu_seqlens_kv: Tensor,
+        rope_cos: Tensor | None = None,
+        rope_sin: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the gradients."""
+        kernel = self.kernel_for("varlen_attention_bwd", self._call(q, k))
+        return kernel(do, q, k, v, cu_seqlens_q, cu_seqlens_kv, rope_cos, rope_sin)
 
 
 class _SavedBwdOp(Op):

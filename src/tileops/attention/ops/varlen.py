@@ -21,7 +21,60 @@ from tileops.manifest import primitives
 __all__ = ["GroupedQueryAttentionVarlenFwdOp"]
 
 
-class GroupedQueryAttentionVarlenFwdOp(Op):
+class VarlenAttentionOp(Op):
+    """Attention of packed requests, or its gradients: parameters and call spec."""
+
+    out_dtype: torch.dtype | None = None
+
+    def __init__(
+        self,
+        is_causal: bool = True,
+        window_size_left: int = -1,
+        window_size_right: int = -1,
+        sm_scale: float | None = None,
+        softcap: float | None = None,
+        pos_encoding_mode: Literal["none", "rope"] = "none",
+        rotary_dim: int | None = None,
+        rope_layout: Literal["neox", "interleaved"] = "neox",
+        *,
+        target: str | None = None,
+    ) -> None:
+        self.is_causal = is_causal
+        self.window_size_left = window_size_left
+        self.window_size_right = window_size_right
+        self.sm_scale = sm_scale
+        self.softcap = softcap
+        self.pos_encoding_mode = pos_encoding_mode
+        self.rotary_dim = rotary_dim
+        self.rope_layout = rope_layout
+        super().__init__(target=target)
+
+    def roof_key(self) -> str:
+        """The tensor-core unit of the last call's dtype."""
+        return tensor_core(self.last_call.indices["T"])
+
+    def _call(self, q: Tensor, k: Tensor) -> VarlenAttentionCall:
+        """The call spec of these tensors."""
+        _, heads, head_dim = q.shape
+        rotary_dim = head_dim if self.rotary_dim is None else self.rotary_dim
+        return VarlenAttentionCall(
+            heads=heads,
+            kv_heads=k.shape[1],
+            head_dim=head_dim,
+            is_causal=self.is_causal,
+            window_left=self.window_size_left,
+            window_right=self.window_size_right,
+            sm_scale=head_dim**-0.5 if self.sm_scale is None else self.sm_scale,
+            softcap=self.softcap or 0.0,
+            rotary_dim=rotary_dim if self.pos_encoding_mode == "rope" else 0,
+            rope_layout=self.rope_layout,
+            dtype=q.dtype,
+            out_dtype=self.out_dtype or q.dtype,
+            device=q.device,
+        )
+
+
+class GroupedQueryAttentionVarlenFwdOp(VarlenAttentionOp):
     """Attention of packed requests, each over its own keys, with grouped key and value heads.
 
     `o = softmax(sm_scale * q kᵀ) v`, the scores bounded by `softcap * tanh(scores / softcap)` where
@@ -58,17 +111,19 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
         *,
         target: str | None = None,
     ) -> None:
-        self.is_causal = is_causal
-        self.window_size_left = window_size_left
-        self.window_size_right = window_size_right
-        self.sm_scale = sm_scale
-        self.softcap = softcap
         self.out_dtype = out_dtype
-        self.pos_encoding_mode = pos_encoding_mode
-        self.rotary_dim = rotary_dim
-        self.rope_layout = rope_layout
         self.validate_inputs = validate_inputs
-        super().__init__(target=target)
+        super().__init__(
+            is_causal,
+            window_size_left,
+            window_size_right,
+            sm_scale,
+            softcap,
+            pos_encoding_mode,
+            rotary_dim,
+            rope_layout,
+            target=target,
+        )
 
     def forward(
         self,
@@ -90,30 +145,6 @@ class GroupedQueryAttentionVarlenFwdOp(Op):
         kernel = self.kernel_for("varlen_attention", self._call(q, k))
         scales = (q_scale, k_scale, v_scale)
         return kernel(q, k, v, cu_seqlens_q, cu_seqlens_kv, *scales, rope_cos, rope_sin)
-
-    def roof_key(self) -> str:
-        """The tensor-core unit of the last call's dtype."""
-        return tensor_core(self.last_call.indices["T"])
-
-    def _call(self, q: Tensor, k: Tensor) -> VarlenAttentionCall:
-        """The call spec of these tensors."""
-        _, heads, head_dim = q.shape
-        rotary_dim = head_dim if self.rotary_dim is None else self.rotary_dim
-        return VarlenAttentionCall(
-            heads=heads,
-            kv_heads=k.shape[1],
-            head_dim=head_dim,
-            is_causal=self.is_causal,
-            window_left=self.window_size_left,
-            window_right=self.window_size_right,
-            sm_scale=head_dim**-0.5 if self.sm_scale is None else self.sm_scale,
-            softcap=self.softcap or 0.0,
-            rotary_dim=rotary_dim if self.pos_encoding_mode == "rope" else 0,
-            rope_layout=self.rope_layout,
-            dtype=q.dtype,
-            out_dtype=self.out_dtype or q.dtype,
-            device=q.device,
-        )
 
     def _check_offsets(self, name: str, offsets: Tensor, extent: str, total: int) -> None:
         """Raise unless these are the offsets of packed requests of `total` tokens."""

@@ -111,6 +111,8 @@ def gradients(
         if result is not None:
             weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(place))
             loss = loss + (result.double() * weights.to(device)).sum()
+    if not loss.requires_grad:  # The loop of a reference may run over nothing.
+        return (None,) * len(chosen)
     found: Gradients = torch.autograd.grad(loss, list(chosen.values()), allow_unused=True)
     return tuple(None if gradient is None else gradient.cpu() for gradient in found)
 

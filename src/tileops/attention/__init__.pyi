@@ -386,6 +386,21 @@ class GroupedQueryAttentionVarlenBwdOp(_gradients.GroupedQueryAttentionVarlenBwd
             rotary_dim: `int | None`, None
             rope_layout: `'neox' | 'interleaved'`, 'neox'
             target: what serves the instance; by default the device decides
+
+        Calls take:
+            do: `T[T_q, H, D]`
+            q: `T[T_q, H, D]`
+            k: `T[T_kv, H_kv, D]`
+            v: `T[T_kv, H_kv, D]`
+            cu_seqlens_q: `int32[B + 1]`, prefix_offsets(T_q)
+            cu_seqlens_kv: `int32[B + 1]`, prefix_offsets(T_kv)
+            rope_cos: `T[P, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+            rope_sin: `T[P, R // 2]`, given exactly when pos_encoding_mode == 'rope'
+
+        Calls return:
+            dq: `T[T_q, H, D]`
+            dk: `T[T_kv, H_kv, D]`
+            dv: `T[T_kv, H_kv, D]`
         """
 
     def __call__(

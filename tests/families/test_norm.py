@@ -133,7 +133,8 @@ def test_ada_layer_norm_is_accurate(draw, close, dtype, shape):
 
 def test_ada_layer_norm_is_rounded_once(draw):
     x, scale, shift = (draw(30, 100, dtype=torch.float16) for _ in range(3))
-    exact = F.layer_norm(x.float(), (100,)) * scale.float() + shift.float()
+    normed = F.layer_norm(x.float(), (100,))
+    exact = torch.addcmul(shift.float(), normed, scale.float())
     assert torch.equal(AdaLayerNormFwdOp()(x, scale, shift), exact.half())
 
 

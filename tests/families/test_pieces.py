@@ -6,28 +6,46 @@ import pytest
 import torch
 
 from tileops._core.dispatch import pieces
-from tileops.elementwise import DivFwdOp, SiluAndMulFwdOp
+from tileops.elementwise import DivFwdOp, SiluAndMulBwdOp, SiluAndMulFwdOp
 from tileops.norm import AdaLayerNormFwdOp, AdaLayerNormZeroFwdOp
 from tileops.reduction import LogSumExpFwdOp
-from tileops.reduction.kernels import reductions
 from tileops.sampling import TopKMaskFwdOp
 
 HALVES = [torch.float16, torch.bfloat16]
 
 
-@pytest.mark.parametrize(("rows", "width"), [(1, 7), (10, 3), (7, 64), (3, 100)])
-def test_every_row_is_written_once(monkeypatch, draw, rows, width) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 24)
-    x, y = draw(rows, width), draw(rows, width)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize(("shape", "axis"), [((1, 7), 0), ((10, 3), 0), ((7, 64), 0), ((3, 50), 1)])
+def test_every_row_is_written_once(monkeypatch, draw, dtype, shape, axis) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 72 // torch.get_num_threads())
+    x, y = draw(*shape, dtype=dtype), draw(*shape, dtype=dtype)
     seen = []
 
-    def add(a, b):
-        seen.append(a.shape[0])
-        return a + b
+    def add(output, a, b):
+        seen.append(a.shape[axis])
+        assert a.dtype is b.dtype is output.dtype is torch.float32
+        torch.add(a, b, out=output)
 
-    assert torch.equal(pieces.by_rows(add, torch.empty(rows, width), x, y), x + y)
-    assert sum(seen) == rows
-    assert max(seen) <= max(1, 24 // width)
+    output = torch.full(shape, torch.nan, dtype=dtype)
+    assert pieces.by_rows(add, output, x, y, axis=axis) is output
+    assert torch.equal(output, x + y)
+    assert sum(seen) == shape[axis]
+    assert max(seen) <= max(1, 24 * shape[axis] // x.numel())
+
+
+def test_operands_are_only_read(draw) -> None:
+    x, y, gate = draw(5, 8), draw(5, 8), draw(5, 8)
+    calls = (
+        (SiluAndMulFwdOp(), (x,)),
+        (SiluAndMulBwdOp(), (x[:, :4], y)),
+        (AdaLayerNormZeroFwdOp(), (x, y, x, gate)),
+        (LogSumExpFwdOp(dim=(0, 1)), (x,)),
+    )
+    before = [each.clone() for each in (x, y, gate)]
+    for op, inputs in calls:
+        op(*inputs)
+    for kept, now in zip(before, (x, y, gate), strict=True):
+        assert torch.equal(kept, now)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -39,18 +57,20 @@ def test_pieces_change_no_result(monkeypatch, draw, dtype) -> None:
         (AdaLayerNormZeroFwdOp(), (x, y, z, gate)),
         (DivFwdOp(rounding_mode="trunc"), (x, y[0])),
         (DivFwdOp(rounding_mode="floor"), (x[0, 0], y[0, 0])),
+        (DivFwdOp(rounding_mode="floor"), (x[:2].T, y[0, :2])),
+        (SiluAndMulBwdOp(), (x[:, :20], y)),
         (LogSumExpFwdOp(dim=0), (x,)),
         (LogSumExpFwdOp(dim=-1, keepdim=True), (x,)),
+        (LogSumExpFwdOp(dim=(0, 2)), (x.view(9, 8, 5),)),
     )
     whole = [op(*inputs) for op, inputs in calls]
     monkeypatch.setattr(pieces, "PIECE", 64)
-    monkeypatch.setattr(reductions, "PIECE", 64)
     for (op, inputs), expected in zip(calls, whole, strict=True):
         assert torch.equal(op(*inputs), expected), op
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_logarithms_of_halves_keep_infinities(dtype) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_logarithms_keep_infinities(dtype) -> None:
     inf = torch.inf
     x = torch.tensor([[1.0, inf], [-inf, -inf], [-inf, 2.0], [torch.nan, 1.0]], dtype=dtype)
     for dim, given in ((1, x), (0, x.T.contiguous())):

@@ -9,7 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tileops.elementwise.kernels.pointwise import FUNCTIONS, GatedCall
+from tileops._core.dispatch.pieces import by_rows
+from tileops.elementwise.kernels.pointwise import GATES, GatedCall
 from tileops.kernels import KernelInterface, PortableKernel
 
 
@@ -35,12 +36,12 @@ class GatedBwdInterface(KernelInterface):
         """
 
 
-_DERIVED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "silu": torch.ops.aten.silu_backward,
-    "gelu": torch.ops.aten.gelu_backward,
-    "gelu_tanh": partial(torch.ops.aten.gelu_backward, approximate="tanh"),
+_DERIVED: Mapping[str, Callable[..., Tensor]] = {
+    "silu": torch.ops.aten.silu_backward.grad_input,
+    "gelu": torch.ops.aten.gelu_backward.grad_input,
+    "gelu_tanh": partial(torch.ops.aten.gelu_backward.grad_input, approximate="tanh"),
 }
-"""Torch's product of a gradient with the derivative of each function."""
+"""Torch's product of a gradient with the derivative of each function, into `grad_input`."""
 
 
 class GatedBwdPortableKernel(PortableKernel[GatedCall], GatedBwdInterface):
@@ -48,10 +49,14 @@ class GatedBwdPortableKernel(PortableKernel[GatedCall], GatedBwdInterface):
 
     def forward(self, grad_out: Tensor, x: Tensor) -> Tensor:
         """Compute the gradient."""
-        n, function = self.call.n, self.call.function
-        wide = torch.promote_types(x.dtype, torch.float32)
-        gate, grad = x[:, :n].to(wide), grad_out.to(wide)
-        grad_x = torch.empty_like(x)
-        grad_x[:, :n] = _DERIVED[function](grad * x[:, n:], gate)
-        grad_x[:, n:] = FUNCTIONS[function](gate).mul_(grad)
-        return grad_x
+        n, function = self.call.n, GATES[self.call.function]
+        derived = _DERIVED[self.call.function]
+
+        def gradient(grad_x: Tensor, grad_out: Tensor, x: Tensor) -> None:
+            gate, grad_gate, grad_value = x[:, :n], grad_x[:, :n], grad_x[:, n:]
+            torch.mul(grad_out, x[:, n:], out=grad_gate)
+            derived(grad_gate, gate, grad_input=grad_gate)
+            function(gate, out=grad_value)
+            grad_value.mul_(grad_out)
+
+        return by_rows(gradient, torch.empty_like(x), grad_out, x)

@@ -20,8 +20,8 @@ from tileops.elementwise.kernels.layout import Layout
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 HALF = (torch.float16, torch.bfloat16)
-
 """Dtypes whose arithmetic is done in float32."""
+_ROWS = 64  # along an axis are enough to cut a tensor there
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,11 @@ def _div(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
         return torch.div(input, other, rounding_mode=rounding_mode)
     input, other = torch.broadcast_tensors(input, other)
     output = input.new_empty(input.shape)
-    if not input.dim():
-        input, other = input[None], other[None]
-
-    def divide(a: Tensor, b: Tensor) -> Tensor:
-        return torch.div(a.float(), b.float(), rounding_mode=rounding_mode)
-
-    return by_rows(divide, output.view(input.shape), input, other).view(output.shape)
+    given = [each if input.dim() else each[None] for each in (output, input, other)]
+    sizes = [min(size, _ROWS) for size in given[0].shape]
+    axis = sizes.index(max(sizes))
+    by_rows(lambda q, a, b: torch.div(a, b, rounding_mode=rounding_mode, out=q), *given, axis=axis)
+    return output
 
 
 def _reciprocal(input: Tensor) -> Tensor:
@@ -222,15 +220,23 @@ class GatedFwdInterface(KernelInterface):
         """
 
 
+GATES: Mapping[str, Callable[..., Tensor]] = {
+    "silu": torch.ops.aten.silu.out,
+    "gelu": torch.ops.aten.gelu.out,
+    "gelu_tanh": partial(torch.ops.aten.gelu.out, approximate="tanh"),
+}
+"""Torch's version of each function of a gate that writes its result into `out`."""
+
+
 class GatedPortableKernel(PortableKernel[GatedCall], GatedFwdInterface):
     """The gate by torch, in float32 between the two halves of a row."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the gate."""
-        n, function = self.call.n, FUNCTIONS[self.call.function]
+        n, function = self.call.n, GATES[self.call.function]
 
-        def gated(x: Tensor) -> Tensor:
-            wide = x.to(torch.promote_types(x.dtype, torch.float32))
-            return function(wide[:, :n]).mul_(wide[:, n:])
+        def gated(output: Tensor, x: Tensor) -> None:
+            function(x[:, :n], out=output)
+            output.mul_(x[:, n:])
 
         return by_rows(gated, x.new_empty(x.shape[0], n), x)

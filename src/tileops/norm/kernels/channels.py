@@ -140,7 +140,7 @@ class InstanceNormPortableKernel(PortableKernel[RunningNormCall], InstanceNormFw
             weight, bias = (None if part is None else part.float() for part in (weight, bias))
             return F.batch_norm(x, running_mean, running_var, weight, bias, eps=call.eps)
         if running_mean is not None and running_var is not None:
-            var, mean = torch.var_mean(x.float(), 2)
+            var, mean = _moments(x.float())
             running_mean.lerp_(mean.mean(0), call.momentum)
             running_var.lerp_(var.mean(0), call.momentum)
         if x.dtype is torch.float16 and x.is_cpu:
@@ -157,6 +157,15 @@ class InstanceNormPortableKernel(PortableKernel[RunningNormCall], InstanceNormFw
         eps = self.call.eps
         normed, *_ = torch.native_batch_norm(flat, weight, bias, None, None, True, 0.0, eps)
         return normed.view(x.shape)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Unbiased variance and mean of rows; torch's own goes element by element on a CPU."""
+    if not x.is_cpu:
+        return torch.var_mean(x, -1)
+    mean = x.mean(-1, keepdim=True)
+    spread = torch.linalg.vector_norm(x - mean, dim=-1).square_()
+    return spread / (x.shape[-1] - 1), mean.squeeze(-1)
 
 
 @dataclass(frozen=True)

@@ -193,11 +193,13 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
     def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
         """Normalise every row."""
 
-        def affine(x: Tensor, scale: Tensor, shift: Tensor, *gate: Tensor) -> Tensor:
-            wide = torch.promote_types(x.dtype, torch.float32)
-            normed = F.layer_norm(x.to(wide), (self.call.n,), eps=self.call.eps)
-            normed.mul_(scale.to(wide)).add_(shift.to(wide))
-            return normed.mul_(gate[0].to(wide)) if gate else normed
+        def affine(
+            output: Tensor, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None = None
+        ) -> None:
+            normed = F.layer_norm(x, (self.call.n,), eps=self.call.eps)
+            torch.addcmul(shift, normed, scale, out=output)
+            if gate is not None:
+                output.mul_(gate)
 
         given = (x, scale, shift) if gate is None else (x, scale, shift, gate)
         return by_rows(affine, torch.empty_like(x), *given)

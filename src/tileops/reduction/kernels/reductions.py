@@ -14,7 +14,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.pieces import PIECE
+from tileops._core.dispatch.pieces import piece_length
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 from tileops.reduction.kernels.layout import ColumnLayout, RowLayout
 
@@ -109,13 +109,14 @@ class VarMeanPortableKernel(PortableKernel[ReductionCall], VarMeanFwdInterface):
 
 
 def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor, call: ReductionCall) -> Tensor:
-    """A reduction with `keepdim` that torch would accumulate in a half type."""
+    """A reduction with `keepdim` that takes several passes, in float32, of pieces of `x`."""
+    wide = torch.promote_types(x.dtype, torch.float32)
     kept = [axis for axis in range(call.rank) if axis not in call.axes]
-    if not kept or x.dtype is torch.float32 or x.numel() <= PIECE or x.is_cuda:
-        return function(x.float()).to(call.out_dtype)
+    if not kept or not x.is_cpu:
+        return function(x.to(wide)).to(call.out_dtype)
     axis = max(kept, key=lambda axis: x.shape[axis])
-    pieces = x.split(max(1, PIECE * x.shape[axis] // x.numel()), axis)
-    return torch.cat([function(piece.float()) for piece in pieces], axis).to(call.out_dtype)
+    pieces = x.split(piece_length(x.shape[axis], 2 * x.numel()), axis)
+    return torch.cat([function(piece.to(wide)) for piece in pieces], axis).to(call.out_dtype)
 
 
 def _without_axes(result: Tensor, call: ReductionCall) -> Tensor:
@@ -134,18 +135,19 @@ def _prod(x: Tensor, call: ReductionCall) -> Tensor:
 def _logsumexp(x: Tensor, call: ReductionCall) -> Tensor:
     """Half types need float32 here: their sum of exponentials overflows where the result fits."""
     axes = call.axes or (0,)
-    if x.dtype.itemsize > 2:
-        return torch.logsumexp(x, axes, call.keepdim)
-    function = partial(torch.logsumexp, dim=axes, keepdim=True)
-    if len(axes) == 1 and x.is_cpu and x.dim() and x.shape[axes[0]]:
-        function = partial(_top_less_share, axis=axes[0])
-    return _without_axes(_in_float32(function, x, call), call)
+    if x.is_cpu and x.dim() and x.numel():
+        return _without_axes(_in_float32(partial(_top_less_share, axes=axes), x, call), call)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return torch.logsumexp(x.to(wide), axes, call.keepdim).to(call.out_dtype)
 
 
-def _top_less_share(x: Tensor, axis: int) -> Tensor:
+def _top_less_share(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The logarithm by the maximum and its share, which torch forms faster on a CPU."""
-    top = x.amax(axis, True)
-    share = torch.log_softmax(x, axis).amax(axis, True)
+    top = x.amax(axes, True)
+    axis, *others = axes
+    if others:
+        x, axis = x.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes)), -1
+    share = torch.log_softmax(x, axis).amax(axis, True).view(top.shape)
     return torch.where(top.isinf(), top, top - share)
 
 
@@ -162,7 +164,15 @@ def _place(function: Callable[..., Tensor]) -> Callable[[Tensor, ReductionCall],
 
 def _truth(function: Callable[..., Tensor]) -> Callable[[Tensor, ReductionCall], Tensor]:
     """A reduction of truths, or the truths themselves where no axis is reduced."""
-    return lambda x, call: function(x, call.axes, call.keepdim) if call.axes else x != 0
+
+    def truth(x: Tensor, call: ReductionCall) -> Tensor:
+        if not call.axes:
+            return x != 0
+        if len(call.axes) < call.rank:
+            return function(x, call.axes, call.keepdim)
+        return function(x).reshape([1] * call.rank if call.keepdim else [])  # faster than by axes
+
+    return truth
 
 
 def _is_spread(x: Tensor, call: ReductionCall) -> bool:

@@ -57,7 +57,7 @@ class Checked:
 @pytest.fixture
 def plan_for():
     """Makes the plan of a spec given as YAML text."""
-    return lambda text: _SignaturePlan(plan_of(read(text)))
+    return lambda text: _SignaturePlan.of(plan_of(read(text)))
 
 
 @pytest.fixture

@@ -232,7 +232,7 @@ def test_the_third_line_is_the_line_of_the_declaration(construct, tmp_path, valu
     source = Source(str(path), package="signature")
     spec = Manifest().adding([file_content(path, source)]).lookup("PlacedFwdOp")
     with pytest.raises(SignatureError) as caught:
-        plan = _SignaturePlan(plan_of(spec))
+        plan = _SignaturePlan.of(plan_of(spec))
         construct(plan, **{"store": Tiled(1, False), "k": 1, **values}).check(x=x)
     assert str(caught.value).splitlines()[-1] == f"  declared in {path}:{line}"
 

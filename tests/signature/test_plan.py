@@ -185,5 +185,5 @@ def test_a_branch_that_no_call_may_take_still_has_an_effect(op_for):
 
 
 def test_plan_of_takes_any_spec(row_scale_plan):
-    again = _SignaturePlan(plan_of(row_scale_plan._plan.spec))
+    again = _SignaturePlan.of(plan_of(row_scale_plan._plan.spec))
     assert again.source() == row_scale_plan.source()

@@ -63,7 +63,7 @@ class Instance:
 
     def __init__(self, decided: Plan, arguments: dict[str, Any]) -> None:
         self.decided = decided
-        self.checks = _SignaturePlan(decided)
+        self.checks = _SignaturePlan.of(decided)
         self._placed_tensors: dict[str, Any] = {}
         self._known_calls: dict[Any, Any] = {}
         self.__dict__.update(arguments)

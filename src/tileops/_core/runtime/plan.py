@@ -74,6 +74,11 @@ class _SignaturePlan:
         self.moved_names = tuple(tensor.name for tensor in signature.held if not tensor.on_cpu)
         self.moves_tensors = bool(self.moved_names)
 
+    @classmethod
+    def of(cls, plan: Plan) -> _SignaturePlan:
+        """The checks of decisions that are made already."""
+        return cls(plan.spec, tuple(case.branch for case in plan.effects), plan)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> _SignaturePlan:
         return self
 
@@ -290,8 +295,7 @@ def _planned(spec: OpSpec) -> _SignaturePlan:
     if spec.in_tree and not spec.faults:
         with suppress(Exception):
             return _SignaturePlan(spec, effect_branches(spec))
-    plan = plan_of(spec)
-    return _SignaturePlan(spec, tuple(case.branch for case in plan.effects), plan)
+    return _SignaturePlan.of(plan_of(spec))
 
 
 def plan_of(spec: OpSpec) -> Plan:

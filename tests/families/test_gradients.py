@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -95,6 +95,84 @@ def test_gradients_agree_with_differences(name: str) -> None:
     assert calls(name)
     for call in calls(name):
         check(call, doubled(name)(**floats(parameters(call))), floats(leaves(call)))
+
+
+def batch_norm(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """BatchNorm in training, and what its backward op takes."""
+    y = torch.nn.functional.batch_norm(x, None, None, weight, training=True)
+    return y, x, weight, x.mean((0, 2)), (x.var((0, 2), correction=0) + 1e-5).rsqrt()
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    """Attention over all keys, two query heads to each of theirs, and what is kept."""
+    query, key, value = (x.transpose(1, 2) for x in (q, k, v))
+    scores = query @ key.repeat_interleave(2, 1).mT * q.shape[3] ** -0.5
+    o = (scores.softmax(-1) @ value.repeat_interleave(2, 1)).transpose(1, 2)
+    return o, q, k, v, o, scores.logsumexp(-1)
+
+
+def gated_linear(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> tuple[Tensor, ...]:
+    """Gated linear attention a token at a time, and the states before chunks of two."""
+    state = q.new_zeros(*q.shape[:1], *q.shape[2:], v.shape[3])
+    states, read = [state], []
+    for t in range(q.shape[1]):
+        state = g[:, t, :, :, None].exp() * state + k[:, t, :, :, None] * v[:, t, :, None]
+        read.append((q[:, t, :, None] @ state)[:, :, 0] * q.shape[3] ** -0.5)
+        states.append(state)
+    return torch.stack(read, 1), q, k, v, g, torch.stack(states[::2], 1)
+
+
+class ByHand(NamedTuple):
+    """A backward op that no spec names: how it is called, and what gives the results."""
+
+    op: str
+    params: dict[str, Any]
+    forward: Callable[..., tuple[Tensor, ...]]
+    shapes: tuple[tuple[int, ...], ...]
+    place: int  # of the arriving gradient among the arguments
+
+    def gradients(self, op: Op, arriving: Tensor, kept: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Those of the differentiable tensors, in their order."""
+        given = [*kept[: self.place], arriving, *kept[self.place :]]
+        if self.op == "GLABwdOp":
+            final = torch.zeros_like(kept[-1][:, -1])
+            dq, dk, dg, dv, *_ = op(*given, final)
+            return dq, dk, dv, dg
+        return tuple(op(*given)[: len(self.shapes)])
+
+
+ROWS, GATES, HEADS = (2, 4, 3, 2), (2, 4, 3, 5), (2, 5, 2, 8)
+BY_HAND = [
+    ByHand("BatchNormBwdOp", {}, batch_norm, ((4, 3, 5), (3,)), 0),
+    ByHand(
+        "GroupedQueryAttentionBwdOp",
+        {"is_causal": False},
+        attention,
+        ((2, 5, 4, 8), HEADS, HEADS),
+        4,
+    ),
+    ByHand("GLABwdOp", {"chunk_size": 2}, gated_linear, (GATES, GATES, ROWS, GATES), 5),
+]
+
+
+@pytest.mark.parametrize("case", BY_HAND, ids=[case.op for case in BY_HAND])
+def test_gradients_called_by_hand_agree_with_differences(case: ByHand) -> None:
+    op = doubled(case.op)(**case.params)
+
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *leaves: Tensor) -> Tensor:
+            result, *kept = case.forward(*leaves)
+            ctx.save_for_backward(*kept)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, arriving: Tensor) -> Any:
+            return case.gradients(op, arriving.contiguous(), ctx.saved_tensors)
+
+    generator = torch.Generator().manual_seed(0)
+    leaves = [torch.randn(s, generator=generator, dtype=torch.float64) for s in case.shapes]
+    assert torch.autograd.gradcheck(Both.apply, [x.requires_grad_() for x in leaves])
 
 
 def test_backward_ops_belong_to_a_forward_op_unless_they_take_what_none_returns() -> None:

@@ -82,7 +82,7 @@ class GatedChunksBwdPortableKernel(PortableKernel[GatedChunksCall], GatedChunksB
                 found.append(gradients)
         dq, dk, dv, dg = (torch.cat(parts[::-1], 2) for parts in zip(*found, strict=True))
         dq, dk, dg, dv = (
-            part.transpose(1, 2).to(torch.float32).contiguous()
+            part.transpose(1, 2).to(wide).contiguous()
             for part in (dq * self.call.scale, dk, dg, dv)
         )
         return dq, dk, dg, dv

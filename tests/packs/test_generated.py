@@ -65,6 +65,15 @@ def test_the_tests_of_a_pack_run_and_find_its_fault(site: Path, tmp_path: Path) 
     assert "test_own_of_the_pack" not in text
 
 
+def test_the_compilations_of_a_pack_are_proven(site: Path, tmp_path: Path) -> None:
+    """Those in processes of their own, and packages, are part of what is run for the examples."""
+    names = "every_operator_has_its_proof", "operators_pass_opcheck", "one_graph_serves_all_extents"
+    code, text = run(site, tmp_path, "--tileops-ops", "acme_tested", "-v", "-k", " or ".join(names))
+    assert code == 0, text
+    for name in names:
+        assert f"::test_{name}[" in text
+
+
 def test_paths_given_run_beside_the_generated_tests(site: Path, tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("def test_own_of_the_pack():\n    pass\n")
     arguments = ("test_own.py", "--tileops-ops", "TwiceFwdOp", "--collect-only", "-q")

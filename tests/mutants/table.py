@@ -322,7 +322,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_misbehaviour.py::test_two_ops_that_take_each_other_in_at_once"),
         M("self._check_given(stage, identity, op)", "pass",
           "test_composite.py::test_given_is_no_op"),
-        M("self.composition_only = True", "pass",
+        M("self.composition_only = True  # No target bypasses what is held from here on.", "pass",
           "test_targets.py::test_injected_objects_exclude_a_builder"),
         M("if self._tune_requested:", "if False:",
           "test_composite.py::test_tuned_mode_is_passed_on"),

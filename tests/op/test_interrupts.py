@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import sys
 import threading
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,12 @@ from toys import add_kernel, add_op, body_op, pair, tensor
 
 from tileops import backend
 from tileops._core import op as op_layer
+from tileops._core import owners
 from tileops._core.op import calls
 
 PATH = str(Path(op_layer.__file__).parent)
 FREES = ("except BaseException", "del frames", "with ", "finally")
+FREES += ("_under_way[thread] = around", "if not around:", "del _under_way", "_changing.notify_all")
 
 
 class Trouble(Exception):
@@ -29,18 +32,19 @@ class Trouble(Exception):
 
 
 class RaiseAt:
-    """Raises in place of the n-th line of the op layer; `line` is the one that it was.
+    """Raises in place of the n-th line of the files below `path`; `line` is the one that it was.
 
     Lines are counted once the code `begin` is entered, where that is given.
     """
 
-    def __init__(self, number, error, begin=None):
+    def __init__(self, number, error, begin=None, path=PATH):
         self.left, self.error, self.line, self.begin = number, error, None, begin
+        self.path = path
 
     def __call__(self, frame, event, arg):
         if frame.f_code is self.begin:
             self.begin = None
-        return self.local if frame.f_code.co_filename.startswith(PATH) else None
+        return self.local if frame.f_code.co_filename.startswith(self.path) else None
 
     def local(self, frame, event, arg):
         if event == "line" and self.line is None and self.begin is None:
@@ -160,6 +164,39 @@ def test_binding_a_tensor_that_is_interrupted_at_any_line():
             break
     assert line is None
     assert number > 5
+
+
+def test_loading_that_is_interrupted_at_any_line(packages):
+    packages()
+
+    def load():
+        with owners.under_way(EntryPoint("this", "json", "tileops.backends")):
+            pass
+
+    for number in range(100):
+        line = raised(load, (), RaiseAt(number, KeyboardInterrupt, path=owners.__file__))
+        assert owners._under_way == {}, line
+        assert owners._changing.acquire(blocking=False), line
+        owners._changing.release()
+        if line is None:
+            break
+    assert line is None
+    assert number > 5
+
+
+def test_holding_a_given_op_that_is_interrupted_at_any_line():
+    make, (x,), _ = composed()
+    part = make.delegate_types["part"]
+    for number in range(100):
+        op, given = make(), part(2.0)
+        line = raised(op.delegate_for, ("part", None, given), RaiseAt(number, KeyboardInterrupt))
+        assert op.composition_only or not op.held_delegates(), line
+        assert op.delegate_for("part", None, given) is given, line
+        assert torch.equal(op(x), 3 * x), line
+        if line is None:
+            break
+    assert line is None
+    assert number > 10
 
 
 @pytest.mark.parametrize("warm", [False, True])

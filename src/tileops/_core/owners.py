@@ -30,7 +30,7 @@ PATIENCE = 300.0
 
 _points: dict[str, tuple[EntryPoint, ...]] = {}
 _failures: dict[EntryPoint, str] = {}
-_under_way: dict[int, list[EntryPoint]] = {}
+_under_way: dict[int, tuple[EntryPoint, ...]] = {}
 _changing = threading.Condition()
 """Held while a thread begins or ends to load a plug-in, and while the process forks."""
 _lost: set[EntryPoint] = set()
@@ -135,16 +135,17 @@ def under_way(point: EntryPoint) -> Iterator[None]:
         raise ImportError("the process was forked while another thread was importing it")
     if not is_imported(point) and not is_importing(point):
         withdraw(point)
-    with _changing:
-        mine = _under_way.setdefault(threading.get_ident(), [])
-        mine.append(point)
+    thread = threading.get_ident()
+    around = _under_way.get(thread, ())
     try:
+        with _changing:
+            _under_way[thread] = (*around, point)
         yield
     finally:
         with _changing:
-            mine.pop()
-            if not mine:
-                del _under_way[threading.get_ident()]
+            _under_way[thread] = around
+            if not around:
+                del _under_way[thread]
             _changing.notify_all()
 
 
@@ -222,19 +223,19 @@ def helping(group: str, *, called: bool = False) -> EntryPoint | None:
 
 def loading() -> EntryPoint | None:
     """The plug-in that this thread is loading, the innermost."""
-    mine = _under_way.get(threading.get_ident())
+    mine = _under_way.get(threading.get_ident(), ())
     return mine[-1] if mine else None
 
 
 def is_loading(group: str) -> bool:
     """Whether this thread is loading a plug-in of a group."""
-    mine = _under_way.get(threading.get_ident(), [])
+    mine = _under_way.get(threading.get_ident(), ())
     return any(point in _points.get(group, ()) for point in mine)
 
 
 def depth(point: EntryPoint) -> int:
     """How many times over this thread is loading a plug-in."""
-    return _under_way.get(threading.get_ident(), []).count(point)
+    return _under_way.get(threading.get_ident(), ()).count(point)
 
 
 def _all_under_way() -> tuple[EntryPoint, ...]:

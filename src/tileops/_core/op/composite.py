@@ -82,8 +82,8 @@ class Composite(Entries):
                 op = given
                 with self._build_lock, _holding:
                     self._check_given(stage, identity, op)
+                    self.composition_only = True  # No target bypasses what is held from here on.
                     self._keep(stage, identity, op)
-                self.composition_only = True
             if self._tune_requested:
                 op.request_tune()
             return op

@@ -3,7 +3,8 @@
 Documents at the root of the tree become pages, README.md the first. A link from a document to any
 other file of the tree leads to a page that shows this file. Fences carry words for the tests
 (`file NAME`, `append FILE`, `raises ERROR`), which become titles. Diagrams of imports become
-tables, since what draws them would be fetched from elsewhere. Links and fences in the documents
+tables, since what draws them would be fetched from elsewhere. Long names in tables may be broken
+between their parts. Links and fences in the documents
 stay as they read best in the tree.
 """
 
@@ -32,6 +33,9 @@ LINK = re.compile(r"(?<=\]\()(?P<target>(?!\w+:)[^)#\s]+)")
 FENCE = re.compile(r"^```(?P<language>\w+) (?P<words>.+)$", re.MULTILINE)
 ROW = re.compile(r"^\|.*\\\|.*$", re.MULTILINE)
 CODE = re.compile(r"`[^`]+`")
+CELL = re.compile(r"<td[ >].*?</td>", re.DOTALL)
+NAME = re.compile(r"(?<=<code>)[^<\s]{16,}(?=</code>)")
+PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[_./:])(?=\w)")
 DIAGRAM = re.compile(r"^```mermaid\nflowchart TD\n(?P<arrows>.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".md": "markdown", ".json": "json"}
 
@@ -59,6 +63,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     shown = DIAGRAM.sub(table_of, LINK.sub(moved, markdown))
     return ROW.sub(barred, FENCE.sub(titled, shown))
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The page as it is written; what is searched has no marks within names."""
+    return CELL.sub(lambda cell: NAME.sub(parted, cell[0]), output)
+
+
+def parted(name: re.Match[str]) -> str:
+    """A long name that may be broken before each of its parts, and nowhere else."""
+    return PARTS.sub("<wbr>", name[0])
 
 
 def documents() -> Iterator[str]:

@@ -140,6 +140,16 @@ def test_no_markup_is_left_in_the_text(site: Path, outlines: dict[Path, Outline]
     assert left == []
 
 
+def test_names_in_tables_break_between_their_parts(site: Path) -> None:
+    errors = (site / "op-errors.html").read_text(encoding="utf-8")
+    assert "<code>Signature<wbr>Type<wbr>Error</code>" in errors
+    assert "test_<wbr>construction.<wbr>py::<wbr>test_<wbr>" in errors
+    norm = (site / "ops" / "norm.html").read_text(encoding="utf-8")
+    assert "<code>RMSNorm<wbr>Portable<wbr>Kernel</code>" in norm
+    assert "<wbr>" not in "".join(re.findall("<pre.*?</pre>|<p>.*?</p>", norm, re.DOTALL))
+    assert "wbr" not in (site / "search" / "search_index.json").read_text(encoding="utf-8")
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
 def test_a_browser_opens_every_page(outlines: dict[Path, Outline], tmp_path: Path) -> None:
     """Without a fault on the console, a request to elsewhere, or a page wider than the window."""

@@ -91,9 +91,10 @@ class RotaryPortableKernel(PortableKernel[RotaryCall], RotaryFwdInterface):
         rows = slice(x.shape[1]) if positions is None else positions
         cos, sin = cos[rows][:, None], sin[rows][:, None]
         output = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        (a, b), (first, second) = self._pairs(x), self._pairs(output)
-        first.copy_(a * cos - b * sin)
-        second.copy_(b * cos + a * sin)
+        wide = x[..., : self.call.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype))
+        (a, b), (first, second) = self._pairs(wide), self._pairs(output)
+        first.copy_((a * cos).addcmul_(b, sin, value=-1))
+        second.copy_((b * cos).addcmul_(a, sin))
         output[..., self.call.rotary_dim :] = x[..., self.call.rotary_dim :]
         return output
 

@@ -98,14 +98,6 @@ def test_a_hand_written_member_that_a_generated_one_replaces() -> None:
     ]
 
 
-def test_a_parameter_that_hides_an_attribute_of_ops() -> None:
-    spec = copy.deepcopy(SPEC)
-    spec["signature"]["params"] = {"last_call": {"type": "int", "default": 1}}
-    op_class("HidingFwdOp", spec, __init__=lambda self, last_call=1, *, target=None: None)
-    reason = "'last_call' is an attribute of every op; the parameter needs another name"
-    assert findings("HidingFwdOp") == [("signature.params.last_call", 47, reason)]
-
-
 INITS: dict[str, tuple[Any, str, str]] = {
     "Default": (
         lambda self, gain=2.0, *, mode="a", target=None: None,

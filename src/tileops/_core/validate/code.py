@@ -128,10 +128,6 @@ def _check_init(spec: OpSpec, cls: Any) -> Iterator[Finding]:
     if target is None or target.kind is not inspect.Parameter.KEYWORD_ONLY or target.default:
         yield _error(spec, 47, "signature.params", "__init__ takes no keyword-only target=None")
     ours = spec.signature.params
-    for name in ours:
-        if name != "dtype" and hasattr(tileops.Op, name):
-            reason = f"{name!r} is an attribute of every op; the parameter needs another name"
-            yield _error(spec, 47, f"signature.params.{name}", reason)
     extra = [name for name in taken if name not in ours and name not in injected]
     if extra:
         reason = f"__init__ takes {extra[0]!r}, which is no parameter; see injected_parameters"

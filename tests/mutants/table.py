@@ -375,6 +375,8 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_copies.py::test_tensor_that_a_call_has_moved_is_copied_as_it_was_bound"),
         M("if not _trying.now:", "if True:",
           "test_misbehaviour.py::test_attribute_that_leads_back_to_the_op_is_copied_and_pickled"),
+        M("if id(self) not in made:", "if True:",
+          "test_copies.py::test_op_that_several_hold_is_copied_once"),
         M("memo[id(self)] = new", "pass",
           "test_misbehaviour.py::test_attribute_that_leads_back_to_the_op_is_copied_and_pickled"),
     ),

@@ -224,6 +224,18 @@ def test_attributes_in_slots_come_along(way):
         new.alpha = 1.0
 
 
+@WAYS
+def test_op_that_several_hold_is_copied_once(way):
+    part, outer = CopiedAddFwdOp(2.0), CopiedOuterFwdOp()
+    for identity in ("one", "two"):
+        holder = CopiedOuterFwdOp()
+        holder.delegate_for("part", None, part)
+        outer.delegate_for("part", identity, holder)
+    one, two = way(outer).held_delegates()
+    assert one is not two
+    assert one.held_delegates() == two.held_delegates() != (part,)
+
+
 def test_deepcopy_keeps_sharing():
     part = CopiedAddFwdOp(2.0)
     first, second = CopiedOuterFwdOp(), CopiedOuterFwdOp()

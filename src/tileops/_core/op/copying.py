@@ -74,11 +74,16 @@ class Copies(Differentiated):
 
     def __copy__(self: Self) -> Self:
         """A new instance with the same attributes and copies of the sub-ops."""
-        sources = self._held()
-        held = [(stage, identity, copy.copy(op)) for stage, identity, op in sources]
-        copied = {id(op): new for (*_, op), (*_, new) in zip(sources, held, strict=True)}
-        values = {name: copied.get(id(value), value) for name, value in self._carried().items()}
-        return self._revived(type(self).__new__(type(self)), values, held)
+        return self._copied({})
+
+    def _copied(self: Self, made: dict[int, Any]) -> Self:
+        """A copy; `made` has those of ops below, of which one may be held by several."""
+        if id(self) not in made:
+            held = [(stage, identity, op._copied(made)) for stage, identity, op in self._held()]
+            values = {name: made.get(id(value), value) for name, value in self._carried().items()}
+            made[id(self)] = self._revived(type(self).__new__(type(self)), values, held)
+        copied: Self = made[id(self)]
+        return copied
 
     def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
         """A new instance with copies of everything that it carries over."""

@@ -121,7 +121,7 @@ def test_failing_call_keeps_what_one_that_ran_beside_it_settled():
     with pytest.raises(Trouble):
         op(*pair(2))
     assert op.serving_target == BUILTIN
-    assert op._settled == (None, op._target_kernels)
+    assert op._settled == ("builtin", None, op._target_kernels)
     assert len(op.built_entries("add")) == 2
 
 
@@ -213,8 +213,32 @@ def test_call_after_an_interrupted_one_settles_what_that_selected(failing, switc
     assert op.serving_target == BUILTIN
     switch.error = None
     op(*pair())
-    assert op._settled == (None, op._target_kernels)
+    assert op._settled == ("builtin", None, op._target_kernels)
     assert op.last_call is not None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_target_is_named_although_its_selection_was_taken_back_meanwhile(first):
+    op = add_op()(target="east")
+
+    def kernel(x, y):
+        if trouble:
+            op._reset_binding()  # As another thread's call of a composite that holds the op does.
+            raise trouble[0]
+        return x + y
+
+    def build(*specs, **parameters):
+        return kernel
+
+    trouble = []
+    backend.register_kernel_builder(op=op._name, target="east", build_kernel=build)
+    x, y = pair()
+    if not first:
+        op(x, y)
+    trouble.append(Trouble())
+    with pytest.raises(Trouble) as caught:
+        op(x, y)
+    assert caught.value.__notes__ == [f"in the kernel of target 'east' for {op._name}"]
 
 
 def test_nothing_is_settled_that_was_taken_back_meanwhile(failing, switch, monkeypatch):

@@ -141,7 +141,7 @@ def test_undo_that_is_interrupted_at_any_line():
         for each in (op, *op.held_delegates()):
             assert is_free(each._bind_lock), line
             assert each.serving_target == "builtin", line
-            assert each._settled == (None, each._target_kernels), line
+            assert each._settled == ("builtin", None, each._target_kernels), line
         if line is None:
             break
     assert line is None

@@ -280,6 +280,6 @@ def test_op_called_in_passing_while_the_first_selects(monkeypatch):
     monkeypatch.setattr(type(op), "_selection", selection)
     assert op(x, x).tolist() == [3, 3]
     assert seen == [None, [3, 3]]
-    assert op._settled == (None, op._target_kernels)
+    assert op._settled == ("builtin", None, op._target_kernels)
     assert op._bind_lock.acquire(blocking=False)
     op._bind_lock.release()

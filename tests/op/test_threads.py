@@ -146,7 +146,7 @@ def test_selection_stays_where_one_of_the_first_calls_completes(firsts):
     ends = meeting.run(op, firsts)
     assert sorted(end for end in ends if end) == sorted(n + 1 for n in firsts if n != 1)
     assert op.serving_target == "builtin"
-    assert op._settled == (None, op._target_kernels)
+    assert op._settled == ("builtin", None, op._target_kernels)
     assert op._unsettled_calls == {}
     assert (len(asked), kernel.built) == (1, 1)
     assert len(op.built_entries("add")) == 1

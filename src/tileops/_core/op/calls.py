@@ -19,7 +19,7 @@ from tileops._core.op.kinds import Kind, keep
 from tileops._core.op.passing import is_in_passing
 from tileops._core.op.serving import Serving
 from tileops._core.op.stack import Frame, Held, Report, _stack
-from tileops._core.op.state import _UNRESOLVED, TargetKernel, TargetKey
+from tileops._core.op.state import _UNRESOLVED, Binding
 from tileops._core.runtime.tracing import is_traced
 
 if TYPE_CHECKING:
@@ -192,13 +192,12 @@ class Calls(Serving):
             settled = self._settled
             if settled is None:
                 return self._run_unsettled(record, reports, inputs, body, arguments)
-            builder, kernels = settled
-            if builder is not None:  # What a target returns is judged in full.
-                result = self._produce(builder, kernels, record, inputs, body, arguments)
-                return self._concluded(record, reports, inputs, arguments, result, builder)
+            if settled[1] is not None:  # What a target returns is judged in full.
+                result = self._produce(settled, record, inputs, body, arguments)
+                return self._concluded(record, reports, inputs, arguments, result, settled)
             result = body(*inputs, **arguments) if arguments else body(*inputs)
             if fits is None or not fits(self, kind, result, inputs, arguments):
-                return self._concluded(record, reports, inputs, arguments, result, builder)
+                return self._concluded(record, reports, inputs, arguments, result, settled)
             if depth or reports or record is not self._last_call:
                 self._record(record, reports, frames)
             else:  # It is kept already, and nobody waits for it.
@@ -258,9 +257,9 @@ class Calls(Serving):
         settles it; where all of them fail, the last takes it back.
         """
         try:
-            builder, kernels = self._join(reports, record.device)
-            result = self._produce(builder, kernels, record, inputs, body, arguments)
-            result = self._concluded(record, reports, inputs, arguments, result, builder)
+            binding = self._join(reports, record.device)
+            result = self._produce(binding, record, inputs, body, arguments)
+            result = self._concluded(record, reports, inputs, arguments, result, binding)
             self._settle(reports)
         except Exception:
             self._leave(reports)
@@ -269,18 +268,17 @@ class Calls(Serving):
 
     def _produce(
         self,
-        builder: Any,
-        kernels: dict[TargetKey, TargetKernel],
+        binding: Binding,
         record: SignatureCall,
         inputs: tuple[Any, ...],
         body: Callable[..., Any],
         arguments: dict[str, Any],
     ) -> Any:
         """The result by the target's kernel, or by the body where no target serves the call."""
-        if builder is None or builder is _UNRESOLVED or _is_meta(record):
+        if not _serves(binding, record):
             return body(*inputs, **arguments)
         tensors = self._named(inputs, arguments)
-        return self._call_target(builder, kernels, record, tensors, inputs, arguments)
+        return self._call_target(binding, record, tensors, inputs, arguments)
 
     def _concluded(
         self,
@@ -289,13 +287,12 @@ class Calls(Serving):
         inputs: tuple[Any, ...],
         arguments: dict[str, Any],
         result: Any,
-        builder: Any,
+        binding: Binding | None,
     ) -> Any:
         """Check the result in full and record the call; the result as the caller gets it."""
         if result.__class__ is list:
             result = tuple(result)
-        in_tree = builder is None or builder is _UNRESOLVED or _is_meta(record)
-        target = None if in_tree else self._serving_target
+        target = binding[0] if binding is not None and _serves(binding, record) else None
         tensors = self._named(inputs, arguments)
         self._signature.check_result(self, record, result, tensors, target)
         self._record(record, reports, _stack.frames)
@@ -355,5 +352,8 @@ def _joined(writes: dict[str, Any] | None, execution: dict[str, Any] | None) -> 
     return writes if execution is None else {**writes, **execution}
 
 
-def _is_meta(record: SignatureCall) -> bool:
-    return record.device is not None and record.device.type == "meta"
+def _serves(binding: Binding, record: SignatureCall) -> bool:
+    """Whether the kernel of a target runs the call, and not the body."""
+    _, builder, _ = binding
+    is_meta = record.device is not None and record.device.type == "meta"
+    return builder is not None and builder is not _UNRESOLVED and not is_meta

@@ -13,7 +13,7 @@ from tileops._core.lang.values import shown
 from tileops._core.op.construct import Construction
 from tileops._core.op.notes import add_note
 from tileops._core.op.stack import Report, _stack, held_by
-from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel, TargetKey
+from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel
 from tileops._core.targets.registry import TensorSpec
 from tileops._core.targets.selection import Selection, select_target
 from tileops.errors import OpNotAvailableError
@@ -66,13 +66,17 @@ class Serving(Construction):
             inside = any(id(reports) in calls for _, reports, _ in _stack.frames)
             if not inside and self._target_builder is not _UNRESOLVED:
                 calls[id(call)] = call
-            return self._target_builder, self._target_kernels
+            return self._bound()
+
+    def _bound(self) -> Binding:
+        """The binding as it is; a call goes on with it, whatever is taken back meanwhile."""
+        return self._serving_target, self._target_builder, self._target_kernels
 
     def _settle(self, call: list[Report]) -> None:
         """Settle the selection that a complete call took part in, unless it was taken back."""
         with self._bind_lock:
             if id(call) in self._unsettled_calls:
-                self._settled = self._target_builder, self._target_kernels
+                self._settled = self._bound()
                 self._unsettled_calls = {}
 
     def _leave(self, call: list[Report]) -> None:
@@ -99,20 +103,19 @@ class Serving(Construction):
 
     def _call_target(
         self,
-        builder: Callable[..., TargetKernel],
-        kernels: dict[TargetKey, TargetKernel],
+        binding: Binding,
         record: SignatureCall,
         tensors: dict[str, Any],
         inputs: tuple[Any, ...],
         arguments: dict[str, Any],
     ) -> Any:
         """Run the call on the target's kernel for it."""
-        kernel = self._target_kernel(builder, kernels, record.device, inputs)
+        kernel = self._target_kernel(binding, record.device, inputs)
         effect = record.facts.branch.effect
         try:
             result = kernel(*self._readied(inputs, effect.writes), **arguments)
         except Exception as error:
-            add_note(error, f"in the kernel of target {self._serving_target!r} for {self._name}")
+            add_note(error, f"in the kernel of target {binding[0]!r} for {self._name}")
             raise
         return adopt_callers_tensors(result, effect, self._spec, tensors)
 
@@ -133,12 +136,13 @@ class Serving(Construction):
 
     def _target_kernel(
         self,
-        builder: Callable[..., TargetKernel],
-        kernels: dict[TargetKey, TargetKernel],
+        binding: Binding,
         device: torch.device | None,
         inputs: tuple[Any, ...],
     ) -> TargetKernel:
         """The kernel for the call's device and its inputs' dtypes and shapes, built once."""
+        target, builder, kernels = binding
+        assert builder is not None
         slots = (None if tensor is None else (tensor.dtype, tensor.shape) for tensor in inputs)
         key = (device, *slots)
         kernel = kernels.get(key)
@@ -147,14 +151,17 @@ class Serving(Construction):
                 kernel = kernels.get(key)
                 if kernel is None:
                     with as_current(device):
-                        kernel = self._build_target_kernel(builder, inputs)
+                        kernel = self._build_target_kernel(target, builder, inputs)
                     held = held_by(self)
                     if held is None or held.kernels is kernels:  # Not built for an older tensor.
                         kernels[key] = kernel
         return kernel
 
     def _build_target_kernel(
-        self, builder: Callable[..., TargetKernel], inputs: tuple[Any, ...]
+        self,
+        target: str | None,
+        builder: Callable[..., TargetKernel],
+        inputs: tuple[Any, ...],
     ) -> TargetKernel:
         specs = [None if tensor is None else TensorSpec.of(tensor) for tensor in inputs]
         parameters = {name: getattr(self, name) for name in self._parameter_names}
@@ -163,11 +170,11 @@ class Serving(Construction):
         try:
             kernel = builder(*specs, **parameters)
         except Exception as error:
-            add_note(error, f"in the builder of target {self._serving_target!r} for {self._name}")
+            add_note(error, f"in the builder of target {target!r} for {self._name}")
             raise
         if not callable(kernel):
             raise OpNotAvailableError(
-                f"the builder of target {self._serving_target!r} for {self._name} returned "
+                f"the builder of target {target!r} for {self._name} returned "
                 f"{shown(kernel)}, which is not callable"
             )
         return kernel
@@ -185,7 +192,8 @@ class Serving(Construction):
         present = (tensor for tensor in inputs if tensor is not None)
         first = next(present, None)
         device = current_device() if first is None else first.device
-        kernel = self._target_kernel(builder, self._target_kernels, device, inputs)
+        binding = self._serving_target, builder, self._target_kernels
+        kernel = self._target_kernel(binding, device, inputs)
         tensors = dict(zip(self._signature.input_names, inputs, strict=True))
         tensors["out"] = arguments.get("out")
         presence = {name: tensor is not None for name, tensor in tensors.items()}

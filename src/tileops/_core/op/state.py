@@ -49,8 +49,8 @@ _UNRESOLVED: Any = _Unresolved.UNRESOLVED
 TargetKernel = Callable[..., Any]
 TargetKey = tuple[Any, ...]
 EntryKey = tuple[type[Kernel], Hashable]
-Binding = tuple["Callable[..., TargetKernel] | None", "dict[TargetKey, TargetKernel]"]
-"""A builder, None for the in-tree kernels, and the kernels that it built."""
+Binding = tuple["str | None", "Callable[..., TargetKernel] | None", "dict[TargetKey, TargetKernel]"]
+"""Who serves, the builder, None for the in-tree kernels, and the kernels that it built."""
 
 
 class OpState(ABC):
@@ -174,7 +174,7 @@ class OpState(ABC):
         self._latest_kind = NO_KIND
         self._target_kernels = {}
         if self._settled is not None:
-            self._settled = self._settled[0], self._target_kernels
+            self._settled = *self._settled[:2], self._target_kernels
 
     def _turn(self, key: Hashable) -> threading.RLock:
         """The lock that a thread holds while it builds what this key stands for.

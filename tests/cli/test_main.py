@@ -83,6 +83,7 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("",), "no command is called ''"),
         (("--bogus",), "unrecognized arguments: --bogus; a command comes first; `tileops --help`"),
         (("show",), "required: OP"),
+        (("completion",), "the following arguments are required: SHELL\n"),
         (("list", "--bogus"), "unrecognized arguments: --bogus; see `tileops list --help`"),
         (("list", "--fam", "x"), "unrecognized arguments: --fam x; nearest: --family"),
         (("list", "--seed=1"), "unrecognized arguments: --seed=1; `tileops fuzz` has --seed"),

@@ -44,9 +44,10 @@ complete -c tileops -a '(__tileops)'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help=", ".join(SCRIPTS))
-    parser.add_argument(
+    words = parser.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="WORD", help="what was typed after `tileops`"
     )
+    words.required = False  # Python takes the rest of a line for required, also where there is none
 
 
 def run(args: argparse.Namespace) -> int:

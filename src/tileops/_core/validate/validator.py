@@ -158,6 +158,6 @@ def _chosen(
     wanted = {names} if isinstance(names, str) else set(names)
     unknown = sorted(wanted - set(listed))
     if unknown:
-        known_here = f"; known: {', '.join(listed)}" if len(listed) <= _FEW else ""
+        known_here = f"; known: {', '.join(listed)}" if 0 < len(listed) <= _FEW else ""
         raise ManifestError(f"validate: unknown op {printable(', '.join(unknown) + known_here)}")
     return tuple(name for name in listed if name in wanted)

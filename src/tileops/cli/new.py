@@ -129,9 +129,9 @@ def _values(kind: str, name: str) -> dict[str, str]:
     if _OPS[kind] and stem.startswith("Test"):
         raise UsageFault(f"{name!r} begins with 'test': pytest would take its classes for tests")
     for ending in _OPS[kind]:
-        known = registry.manifest().origin(stem + ending)
+        known = registry.manifest().source(stem + ending)
         if known is not None:
-            raise UsageFault(f"{stem}{ending} is already defined in {known}: choose another name")
+            raise UsageFault(f"{known.clash(stem + ending)}: choose another name")
     return {
         "distribution": name,
         "package": package,

@@ -143,14 +143,14 @@ class Manifest:
             for name, node in content.adts.items():
                 earlier = adts.get(name) or before.get(name)
                 if earlier is not None:
-                    message = _taken(name, earlier[1])
+                    message = earlier[1].clash(name)
                     problems.append(problem(label, f"adts.{name}", message, node.line))
                 else:
                     adts[name] = node, content.source
             for name, node in content.specs.items():
                 known = records.get(name) or self._record(name)
                 if known is not None:
-                    message = _taken(name, known.source)
+                    message = known.source.clash(name)
                     problems.append(problem(label, name, message, node.line))
                 elif not isinstance(node.value, dict):
                     fault = Finding.of(name, "", 3, f"expected a mapping, got {show(node.value)}")
@@ -197,10 +197,6 @@ class Manifest:
 
     def _admitting(self, source: Source) -> Source:
         return replace(source, allowed=self.allowed) if self.allowed else source
-
-
-def _taken(name: str, source: Source) -> str:
-    return f"{name} is already defined in {source.label}"
 
 
 def _frozen(node: Node) -> Any:

@@ -218,8 +218,9 @@ def _objections(base: Manifest, content: Content) -> Iterator[str]:
         fault = key_fault(name)
         if fault:
             yield fault
-        if base.origin(name) is not None:
-            yield f"{name} is already defined in {base.origin(name)}"
+        known = base.source(name)
+        if known is not None:
+            yield known.clash(name)
     for name, node in content.specs.items():
         if not isinstance(node.value, dict):
             yield f"{name}: the spec is not a mapping"

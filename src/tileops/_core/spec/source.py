@@ -37,3 +37,7 @@ class Source:
             f"{path!r} lies outside package {self.package!r}; "
             "tileops.manifest.allow(package) admits more"
         )
+
+    def clash(self, name: str) -> str:
+        """Why nobody else may define a name that the source defines."""
+        return f"{name} is already defined in {self.label}"

@@ -118,10 +118,10 @@ def _on_top(known: Manifest, content: Content) -> tuple[Manifest, list[Problem]]
     content = replace(content, source=loaded or content.source)
     label = content.source.label
     taken = [
-        problem(label, f"{prefix}{name}", _taken(name, known), node.line)
+        problem(label, f"{prefix}{name}", holder.clash(name), node.line)
         for prefix, group in (("", content.specs), ("adts.", content.adts))
         for name, node in group.items()
-        if known.source(name) not in (None, loaded)
+        if (holder := known.source(name)) is not None and holder != loaded
     ]
     base = known.without({*content.specs, *content.adts})
     merged = base.adding([content])
@@ -142,10 +142,6 @@ def _as_loaded(known: Manifest, content: Content) -> Source | None:
         if Path(loaded.label).is_absolute() and Path(loaded.label).resolve() == file:
             return loaded
     return None
-
-
-def _taken(name: str, known: Manifest) -> str:
-    return f"{name} is already defined in {known.origin(name)}"
 
 
 def _chosen(

@@ -7,8 +7,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tileops._core.op import Op
-from tileops._core.op.units import tensor_core
 from tileops.attention.kernels import (
     DenseAttentionCall,
     DenseAttentionDecodeKernel,
@@ -16,41 +14,13 @@ from tileops.attention.kernels import (
     DenseAttentionPipelinedKernel,
     DenseAttentionPortableKernel,
 )
+from tileops.attention.ops.softmax import SoftmaxAttentionOp
 
 __all__ = ["GroupedQueryAttentionDenseFwdOp"]
 
 
-class DenseAttentionOp(Op):
-    """Attention of a batch, or its gradients: parameters and call spec."""
-
-    out_dtype: torch.dtype | None = None
-
-    def __init__(
-        self,
-        is_causal: bool = True,
-        window_size_left: int = -1,
-        window_size_right: int = -1,
-        sm_scale: float | None = None,
-        softcap: float | None = None,
-        pos_encoding_mode: Literal["none", "rope"] = "none",
-        rotary_dim: int | None = None,
-        rope_layout: Literal["neox", "interleaved"] = "neox",
-        *,
-        target: str | None = None,
-    ) -> None:
-        self.is_causal = is_causal
-        self.window_size_left = window_size_left
-        self.window_size_right = window_size_right
-        self.sm_scale = sm_scale
-        self.softcap = softcap
-        self.pos_encoding_mode = pos_encoding_mode
-        self.rotary_dim = rotary_dim
-        self.rope_layout = rope_layout
-        super().__init__(target=target)
-
-    def roof_key(self) -> str:
-        """The tensor-core unit of the last call's dtype."""
-        return tensor_core(self.last_call.indices["T"])
+class DenseAttentionOp(SoftmaxAttentionOp):
+    """Attention of a batch, or its gradients."""
 
     def _call(self, q: Tensor, k: Tensor) -> DenseAttentionCall:
         """The call spec of these tensors."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tileops import Op
 from tileops._core.lang.dtypes import BITS
+from tileops.backend import BUILTIN
 from tileops.testing.calling import (
     assert_close,
     buffer,
@@ -184,6 +185,31 @@ def test_meta_tensors_give_shapes_and_build_nothing(op: str) -> None:
         assert not entries(instance)
         assert instance.serving_target is None
         assert instance.last_call.device == torch.device("meta")
+
+
+def test_explain_builds_nothing_and_tells_what_the_call_then_builds(op: str) -> None:
+    for call in drawn(op)[:3]:
+        instance = construct(call)
+        report = instance.explain(**inputs(call))
+        assert report.error is None, report
+        assert not entries(instance)
+        assert instance.serving_target is None
+        instance(**inputs(call))
+        assert report.target == instance.serving_target
+        if report.target != BUILTIN:
+            continue
+        told = {
+            (step.interface, name)
+            for step in report.interfaces
+            for key, name, _ in step.candidates
+            if key == step.key
+        }
+        built = {
+            (interface, kernel_type.__name__)
+            for interface in instance.interfaces
+            for kernel_type, _ in instance.built_entries(interface)
+        }
+        assert told <= built if report.end else told == built, report
 
 
 def traffic(call: DrawnCall) -> int:

@@ -178,8 +178,16 @@ FAMILIES: dict[str, Family] = {
         ),
         lambda s: {None: "[A, B]", "left": "[A, B, 3]"}.get(s, "[B, A]"),
     ),
+    "cap": Family(
+        lambda names: names.either("cap", "(cap.value if present(cap) and flag else None)"),
+        _family("Maybe[Int]", "present(s)", [(True, "[A, B + s.value]"), (False, "[B, A]")]),
+        lambda s: "[B, A]" if s is None else f"[A, B + {s}]",
+    ),
     "layout": Family(
-        lambda _: "layout",
+        lambda names: names.either(
+            "layout",
+            "(store.value if present(store) else layout)" if names.has("store") else "layout",
+        ),
         _family(
             "RowStore",
             "s",

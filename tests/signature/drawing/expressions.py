@@ -34,8 +34,13 @@ class Expressions:
         chosen = self.rng.choice(draws)
         return chosen if isinstance(chosen, str) else chosen()
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
+        """Whether a parameter is declared."""
         return name in self.case.params
+
+    def either(self, *texts: str) -> str:
+        """One of several texts."""
+        return self.rng.choice(texts)
 
     # Numbers
 
@@ -87,7 +92,7 @@ class Expressions:
                 f"moe.capacity(groups, {self._any(*self.case.dims, '5')}, {self.rng.randint(0, 3)})"
             ),
         }
-        return draws + [draw for name, draw in by_param.items() if self._has(name)]
+        return draws + [draw for name, draw in by_param.items() if self.has(name)]
 
     def _capacity(self) -> str:
         rows = self._any(*self.case.dims, "5")
@@ -110,9 +115,9 @@ class Expressions:
                 for axes, keep, mode in (("-1", "flag", "full"), ("(0,)", "True", "noop"))
             ),
         ]
-        if self._has("size"):
+        if self.has("size"):
             draws += ["size", "size[:1]"]
-        if self._has("axes") and self.case.runs:
+        if self.has("axes") and self.case.runs:
             draws += [
                 f"reduced({run}, axes, flag, 'full')" for run in self.case.runs if self._admits(run)
             ]
@@ -159,7 +164,7 @@ class Expressions:
             "groups": ["groups.kind == 'masked'",
                        "(groups.kind == 'contiguous' and groups.packing == 'tight')"],
         }  # fmt: skip
-        draws += [text for name, texts in by_param.items() if self._has(name) for text in texts]
+        draws += [text for name, texts in by_param.items() if self.has(name) for text in texts]
         late = {} if self.early else {**self.case.inputs, **self.case.outputs}
         tensors = {**self.case.params, **late}
         is_free = {name for name, t in tensors.items() if "optional" in t or "nullable" in t}
@@ -178,9 +183,9 @@ class Expressions:
             lambda: f"all(n >= {self.rng.randint(0, 1)} for n in {self.run()})",
             lambda: f"len({self.run()}) > 1",
         ]
-        runs = [*self.case.runs, *(name for name in ("size",) if self._has(name))]
+        runs = [*self.case.runs, *(name for name in ("size",) if self.has(name))]
         draws += [f"{run} {op} {runs[-1]}[1:]" for run in runs for op in ("==", "!=")]
-        if self._has("window"):
+        if self.has("window"):
             draws += [lambda: f"window == ({a()}, {a()})"]
         if depth:
             draws += [
@@ -210,14 +215,14 @@ class Expressions:
             "axes": ["valid_axes(axes, 2)", "(valid_axes(axes, 3) and unique_axes(axes, 3))"],
             "kern": ["(kern == 2 or per_axis(kern, 1, 2) > 1)"],
         }  # fmt: skip
-        draws += [text for name, texts in by_param.items() if self._has(name) for text in texts]
+        draws += [text for name, texts in by_param.items() if self.has(name) for text in texts]
         return self._any(*draws)
 
     def dtype(self) -> str:
         """A dtype expression."""
         draws: list[Draw | str] = ["T", "U", "int32", "promote_int_to_float(U)"]
-        if self._has("wish"):
+        if self.has("wish"):
             draws += ["coalesce_dtype(wish, T)", "coalesce_dtype(wish, promote_int_to_float(U))"]
-        if self._has("fixed"):
+        if self.has("fixed"):
             draws += ["fixed", "promote_int_to_float(fixed)"]
         return self._any(*draws)

@@ -22,10 +22,10 @@ class Form(NamedTuple):
 def of_lengths(c: int) -> list[Form]:
     """Contents that follow from a list of `G` lengths that sum to `P`."""
     return [
-        Form("prefix_sum(lens)", "G + 1", ("prefix_offsets(P)", "max_segment(5)"), "G"),
+        Form("prefix_sum(lens)", "G + 1", ("prefix_offsets(P)", "max_segment(6)"), "G"),
         Form("exclusive_prefix_sum(lens)", "G", ("in_range(0, P + 1)",), "G"),
         Form(f"padded_exclusive_prefix_sum(lens, {c})", "G", ("in_range(0, 99)",), "G"),
-        Form("as_tensor(lens)", "G", ("sums_to(P)", "in_range(0, 6)"), "G"),
+        Form("as_tensor(lens)", "G", ("sums_to(P)", "in_range(0, 7)"), "G"),
         Form(f"chunk_offsets(lens, {c})", "G + 1", ("in_range(0, P + 1)",), "G"),
         Form(f"chunk_indices(lens, {c})", "H, 2", ("in_range(0, 9)",), "H"),
         Form("token_indices(lens)", "P, 2", ("in_range(0, 9)",), "P"),

@@ -101,6 +101,7 @@ inputs:
   x: {dtype: T, shape: "SHAPE"}
 outputs:
   y: {dtype: T, shape: "[R]"}
+let: {given: "(pad.value if present(pad) else None) if flip else None"}
 types:
   Mat:
     params: {t: Bool, r: Dim, c: Dim}
@@ -124,6 +125,13 @@ types:
     params: {l: "Maybe[RowStore]", r: Dim}
     match: l
     cases: [{when: null, is: "[r]"}, {when: _, is: "[r, 1]"}]
+  Either:
+    params: {l: RowStore, r: Dim}
+    match: [l.kind, "l.kind == 'tiled' and l.padded"]
+    cases:
+    - {when: [dense, _], is: "[r, l.cols]"}
+    - {when: [tiled, true], is: "[l.tile, r]"}
+    - {when: [tiled, false], is: "[r]"}
   Run:
     params: {s: Shape, t: Bool}
     match: [t, "not t"]
@@ -163,6 +171,21 @@ PADDED = ("tiled", (("order", "row"), ("padded", True)))
         ("Rows[layout, R]", {"layout": PADDED}, ["R", "layout.tile"]),
         ("Some[store, R]", {"store": None}, ["R"]),
         ("Some[store, R]", {"store": TILED}, ["R", "1"]),
+        ("Padded[pad.value if flip else None, R]", {"flip": False}, ["R"]),
+        ("Padded[pad.value if flip else None, R]", {"flip": True}, ["R + pad.value"]),
+        ("Padded[given, R]", {"flip": True, "pad": None}, ["R"]),
+        ("Padded[given, R]", {"flip": True, "pad": "given"}, ["R + given"]),
+        ("Either[layout, R]", {"layout": DENSE}, ["R", "layout.cols"]),
+        (
+            "Either[store.value if present(store) else layout, R]",
+            {"layout": DENSE, "store": PADDED},
+            ["store.value.tile", "R"],
+        ),
+        (
+            "Either[store.value if present(store) else layout, R]",
+            {"layout": DENSE, "store": None},
+            ["R", "layout.cols"],
+        ),
         ("Run[S, flip]", {"flip": True}, ["*S[:1]", "*S"]),
         ("[*(1, 1)]", {}, ["1", "1"]),
         ("[*((R, C) if flip else S)]", {"flip": True}, ["R", "C"]),

@@ -9,12 +9,14 @@ cannot be chosen makes the shape unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, cast
 
 from tileops._core.lang.kinds import DIM, SHAPE
 from tileops._core.lang.nodes import (
     Attribute,
+    Conditional,
     Constant,
     Each,
     Expr,
@@ -31,6 +33,7 @@ from tileops._core.signature.discriminants import Point, is_maybe
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.patterns import matches
 from tileops._core.signature.plan import Value
+from tileops._core.signature.references import Reference
 from tileops._core.signature.unify import Part
 from tileops._core.spec.model import Declaration, FamilyCase, TypeFamily
 
@@ -197,17 +200,27 @@ class Families:
         if isinstance(expr, Name):
             return arguments.get(expr.id, expr)
         if isinstance(expr, Present) and expr.name in arguments:
-            argument = arguments[expr.name]
-            if self._is_maybe(argument):
-                return Present(cast("Name", argument).id)
-            return Constant(argument != Constant(None))
+            return self._presence(arguments[expr.name])
         payload = isinstance(expr, Attribute) and expr.attr == "value" and expr.base
         if isinstance(payload, Name) and payload.id in arguments:
             argument = arguments[payload.id]
             return Attribute(argument, "value") if self._is_maybe(argument) else argument
         if isinstance(expr, Each):
             arguments = {n: a for n, a in arguments.items() if n != expr.variable}
-        return rebuild(expr, lambda child: self.substitute(child, arguments))
+        return _of_arms(rebuild(expr, lambda child: self.substitute(child, arguments)))
+
+    def _presence(self, argument: Expr) -> Expr:
+        """Whether an argument is there, lets looked through."""
+        if isinstance(argument, Conditional):
+            then, orelse = self._presence(argument.then), self._presence(argument.orelse)
+            return Conditional(argument.test, then, orelse)
+        if isinstance(argument, Name):
+            let = self.facts.references.definitions.get(Reference("value", argument.id))
+            if let is not None and argument.id not in self.facts.cyclic_lets:
+                return self._presence(let)
+            if self._is_maybe(argument):
+                return Present(argument.id)
+        return Constant(argument != Constant(None))
 
     def _is_maybe(self, argument: Expr) -> bool:
         params = self.facts.signature.params
@@ -227,3 +240,11 @@ class Families:
 
 def _constant(item: object) -> Constant:
     return Constant(cast("int", item))
+
+
+def _of_arms(expr: Expr) -> Expr:
+    """What is read of a conditional argument, read of its arms: there, a branch decides it."""
+    if not isinstance(expr, Attribute) or not isinstance(expr.base, Conditional):
+        return expr
+    then, orelse = (replace(expr, base=arm) for arm in (expr.base.then, expr.base.orelse))
+    return replace(expr.base, then=_of_arms(then), orelse=_of_arms(orelse))

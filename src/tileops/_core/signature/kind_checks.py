@@ -11,9 +11,11 @@ from tileops._core.lang.kinds import (
     BOOL,
     INT,
     INTS,
+    AdtKind,
     Kind,
     is_number,
     is_opaque,
+    payload,
 )
 from tileops._core.lang.literals import literal_fault
 from tileops._core.lang.nodes import (
@@ -81,6 +83,8 @@ def _judged(
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind} where a number is needed")
     elif site.role is Role.LET and is_opaque(kind):
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind}, which takes no part in types")
+    elif site.role is Role.LET and isinstance(payload(kind), AdtKind):
+        yield Complaint(site.path, 15, f"{to_text(expr)} is {kind}; a let names parts of it only")
 
 
 def _undecided(analysis: Analysis, site: Site, expr: Expr) -> Iterator[Complaint]:

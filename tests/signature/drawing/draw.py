@@ -325,6 +325,8 @@ def add_lets(case: Case) -> None:
         case.lets["both"] = expressions.choice()
     if rng.random() < 0.3:
         case.lets["some"] = expressions.run()
+    if "cap" in case.params:
+        case.lets["rest"] = "cap.value if present(cap) and flag else None"
     if "Q" in case.dims:
         case.lets["width"] = "mhc.expansion(Q)"
     for name, text in case.lets.items():

@@ -92,6 +92,8 @@ class Expressions:
                 f"moe.capacity(groups, {self._any(*self.case.dims, '5')}, {self.rng.randint(0, 3)})"
             ),
         }
+        if "rest" in self.case.lets:
+            draws += ["per_axis(rest, 0, 2, k)", "(rest.value if present(rest) else k)"]
         return draws + [draw for name, draw in by_param.items() if self.has(name)]
 
     def _capacity(self) -> str:
@@ -165,6 +167,7 @@ class Expressions:
                        "(groups.kind == 'contiguous' and groups.packing == 'tight')"],
         }  # fmt: skip
         draws += [text for name, texts in by_param.items() if self.has(name) for text in texts]
+        draws += ["present(rest)"] if "rest" in self.case.lets else []
         late = {} if self.early else {**self.case.inputs, **self.case.outputs}
         tensors = {**self.case.params, **late}
         is_free = {name for name, t in tensors.items() if "optional" in t or "nullable" in t}

@@ -413,6 +413,28 @@ CASES = {
         [("shape_rules[0]", 28, "cap.value is read when present(cap)=false")],
     ),
     "a guarded payload": (rule("not present(cap) or cap.value > 0"), []),
+    "the payload of a let that may be None": (
+        {"MORE": 'let: {q: "cap.value if present(cap) else None"}\nshape_rules: ["q.value > 0"]'},
+        [("shape_rules[0]", 28, "q.value is read when present(cap)=false")],
+    ),
+    "the payload of a let that no branch decides": (
+        {
+            "MORE": 'let: {q: "n if n > 3 else None"}\nshape_rules: '
+            '["not present(q) or q.value > 4"]'
+        },
+        [("shape_rules[0]", 28, "q.value is read")],
+    ),
+    "a let that no branch decides": (
+        {"MORE": 'let: {q: "n if n > 3 else None"}\nshape_rules: ["per_axis(q, 0, 2, R) > 4"]'},
+        [],
+    ),
+    "the payload of a let that is guarded": (
+        {
+            "MORE": 'let: {q: "cap.value if present(cap) and flip else None"}\nshape_rules: '
+            '["not present(q) or q.value > 0", "q.value > 1 or not (present(cap) and flip)"]'
+        },
+        [],
+    ),
     "a payload that only an excluded branch lacks": (
         {"MORE": 'shape_rules: ["present(cap)", "cap.value > 0"]'},
         [("shape_rules[1]", 28, "cap.value is read when present(cap)=false")],

@@ -148,7 +148,7 @@ def _missing_payloads(
             yield Complaint(path, 28, f"{to_text(read)} is read")
         if isinstance(read, Attribute) and not analysis.facts.has_payload(read, point):
             owner = read.base.base if isinstance(read.base, Attribute) else read.base
-            is_adt = isinstance(owner, Name) and isinstance(point[owner.id], tuple)
+            is_adt = isinstance(owner, Name) and isinstance(point.get(owner.id), tuple)
             what = "is a field of another constructor" if is_adt else "is read"
             yield Complaint(path, 28, f"{to_text(read)} {what}")
 

@@ -15,7 +15,17 @@ from tileops._core.lang.cached import cached_property
 from tileops._core.lang.dtypes import BITS
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
-from tileops._core.lang.nodes import Attribute, Bytes, Call, Constant, Expr, Name, Present, Shape
+from tileops._core.lang.nodes import (
+    Attribute,
+    Bytes,
+    Call,
+    Conditional,
+    Constant,
+    Expr,
+    Name,
+    Present,
+    Shape,
+)
 from tileops._core.lang.walk import children, rebuild, walk
 from tileops._core.signature.discriminants import Point, discriminants, is_maybe, payload_kind
 from tileops._core.signature.plan import Value
@@ -73,6 +83,7 @@ class Facts:
         for name, let in self.signature.lets.items():
             if let.node is not None:
                 found[Reference("value", name)] = let.node
+                found |= _presence_of(name, let.node)
         for tensor in self.tensors:
             declared = tensor.optional if isinstance(tensor, TensorInput) else tensor.nullable
             if isinstance(declared, Declaration) and declared.node is not None:
@@ -205,7 +216,8 @@ class Facts:
         if isinstance(owner, Attribute) and owner.attr == "value":
             owner = owner.base
         if not isinstance(owner, Name) or owner.id not in point:
-            return rebuild(expr, lambda child: self._fix(child, point))
+            fixed = rebuild(expr, lambda child: self._fix(child, point))
+            return expr if fixed.base == Constant(None) else fixed  # read where there is nothing
         value = point[owner.id]
         if isinstance(value, tuple):
             constructor, fields = value
@@ -249,6 +261,8 @@ class Facts:
         if not isinstance(read, Attribute):
             return True
         owner = read.base.base if isinstance(read.base, Attribute) else read.base
+        if isinstance(owner, Name) and owner.id in self.signature.lets:
+            return read.attr != "value" or self.present(owner.id, point) is True
         param = self.signature.params.get(owner.id) if isinstance(owner, Name) else None
         value = point.get(param.name, _OPEN) if isinstance(param, Param) else _OPEN
         if not isinstance(value, tuple) or not isinstance(param, Param) or read.attr == "kind":
@@ -260,6 +274,28 @@ class Facts:
         kind = payload_kind(param)
         adt = self.spec.adts.get(kind.name) if isinstance(kind, AdtKind) else None
         return adt is None or field in adt.constructors[constructor].fields
+
+
+def _presence_of(let: str, definition: Expr) -> dict[Reference, Expr]:
+    """The condition under which a let that may be None has a value."""
+    if Constant(None) not in _arms(definition):
+        return {}
+    return {Reference("presence", let): _given(definition)}
+
+
+def _arms(expr: Expr) -> Iterator[Expr]:
+    """The outcomes of a choice, of choices within it too; anything else alone."""
+    if isinstance(expr, Conditional):
+        yield from (*_arms(expr.then), *_arms(expr.orelse))
+    else:
+        yield expr
+
+
+def _given(expr: Expr) -> Expr:
+    """Whether the outcome of a choice is something."""
+    if isinstance(expr, Conditional):
+        return Conditional(expr.test, _given(expr.then), _given(expr.orelse))
+    return Constant(expr != Constant(None))
 
 
 def _named(tree: Expr | Shape) -> Iterator[str]:

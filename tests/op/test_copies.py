@@ -340,6 +340,16 @@ def test_dead_key_is_named():
     )
 
 
+def test_key_of_another_process_is_named():
+    """As in an exported program that is loaded there, or a package."""
+    with pytest.raises(TileOpsError) as caught:
+        instances.find("SiluFwdOp#0-0")
+    assert str(caught.value) == (
+        "no live instance has the key 'SiluFwdOp#0-0': it was given in another process; export or "
+        "package the program where it runs"
+    )
+
+
 def test_instances_are_freed_when_dropped():
     op = CopiedOuterFwdOp()
     op(torch.ones(2))

@@ -18,6 +18,8 @@ from tileops.errors import TileOpsError
 table: dict[str, weakref.ref[Any]] = {}
 """What `find` looks up; a generated operator does so itself."""
 _run = secrets.token_hex(4)
+_runs = {_run}
+"""Those of this process, and of the processes that it was forked from."""
 _numbers = itertools.count()
 
 
@@ -42,10 +44,12 @@ def find(key: str) -> Any:
     reference = table.get(key)
     instance = None if reference is None else reference()
     if instance is None:
-        raise TileOpsError(
-            f"no live instance has the key {key!r}: keep the op alive as long as the function "
-            "that was compiled with it"
+        advice = (
+            "keep the op alive as long as the function that was compiled with it"
+            if key.rpartition("#")[2].partition("-")[0] in _runs
+            else "it was given in another process; export or package the program where it runs"
         )
+        raise TileOpsError(f"no live instance has the key {key!r}: {advice}")
     return instance
 
 
@@ -53,6 +57,10 @@ def _renew_run() -> None:
     """Give a forked child keys that its parent never makes."""
     global _run
     _run = secrets.token_hex(4)
+
+
+_runs = {_run}
+"""Those of this process, and of the processes that it was forked from."""
 
 
 os.register_at_fork(after_in_child=_renew_run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tileops._core.dispatch.alignment import aligned
+from tileops._kernels.alignment import aligned
 from tileops.attention import (
     GroupedQueryAttentionDenseFwdOp,
     GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp,

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from tileops._core.dispatch.philox import philox
 from tileops._core.spec.names import reference_name
+from tileops._kernels.philox import philox
 from tileops.elementwise import (
     AlibiFwdOp,
     DropoutFwdOp,

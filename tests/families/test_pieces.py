@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tileops._core.dispatch import pieces
+from tileops._kernels import pieces
 from tileops.elementwise import DivFwdOp, SiluAndMulBwdOp, SiluAndMulFwdOp
 from tileops.norm import AdaLayerNormFwdOp, AdaLayerNormZeroFwdOp
 from tileops.reduction import LogSumExpFwdOp

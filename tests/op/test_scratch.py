@@ -7,7 +7,7 @@ import threading
 import torch
 
 from tileops._core.devices import made_to_last
-from tileops._core.dispatch.scratch import scratch
+from tileops._kernels.scratch import scratch
 
 
 def test_tensors_of_each_shape() -> None:

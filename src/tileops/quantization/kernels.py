@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned, widest_access
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned, widest_access
 from tileops.gemm.kernels.packing import pack, repack
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 

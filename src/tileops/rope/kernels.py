@@ -15,8 +15,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 _THREADS = 1024  # of the largest block

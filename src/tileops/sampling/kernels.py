@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.philox import WORD, philox
+from tileops._kernels.philox import WORD, philox
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops._core.dispatch.toolchain import HOPPER
+from tileops._kernels.alignment import BOUNDARY, aligned
 from tileops.attention.kernels.decode import compile_split, parts_of
 from tileops.attention.kernels.device import Group, operand_fault, page_fault
 from tileops.attention.kernels.paged import PagedPrefillCall, PagedPrefillFwdInterface

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
 from tileops._core.dispatch.toolchain import HOPPER
+from tileops._kernels.alignment import aligned
 from tileops.attention.kernels.dense import DenseAttentionCall, DenseAttentionFwdInterface
 from tileops.attention.kernels.device import (
     Group,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Union
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.scratch import scratch
 from tileops._core.dispatch.toolchain import dtype_name
+from tileops._kernels.scratch import scratch
 from tileops.attention.kernels.dense import DenseAttentionCall
 from tileops.attention.kernels.paged import PagedPrefillCall
 from tileops.attention.kernels.varlen import VarlenAttentionCall

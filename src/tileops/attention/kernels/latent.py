@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned
 from tileops.attention.kernels.decode import SplitPrograms
 from tileops.attention.kernels.device import HALVES, part_count
 from tileops.attention.kernels.softmax import SoftmaxAttention

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.pieces import by_rows
+from tileops._kernels.pieces import by_rows
 from tileops.elementwise.kernels.pointwise import GATES, GatedCall
 from tileops.kernels import KernelInterface, PortableKernel
 

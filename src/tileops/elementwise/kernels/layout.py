@@ -15,7 +15,7 @@ from math import gcd, prod
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY
+from tileops._kernels.alignment import BOUNDARY
 
 RANKS = 4
 """Most axes that a program divides its indices into."""

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops._core.dispatch.pieces import by_rows
+from tileops._kernels.pieces import by_rows
 from tileops.elementwise.kernels.layout import Layout
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 

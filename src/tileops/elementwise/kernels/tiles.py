@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned, widest_access
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned, widest_access
 from tileops.elementwise.kernels.layout import RANKS, Layout, arrange, in_reach
 from tileops.elementwise.kernels.pointwise import (
     BinaryFwdInterface,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 

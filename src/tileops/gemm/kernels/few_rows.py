@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
-from tileops._core.dispatch.scratch import scratch
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned
+from tileops._kernels.scratch import scratch
 from tileops.gemm.kernels.dense import GemmCall, GemmFwdInterface
 from tileops.kernels import Kernel
 

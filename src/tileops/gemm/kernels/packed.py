@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
-from tileops._core.dispatch.scratch import scratch
 from tileops._core.dispatch.toolchain import HOPPER
+from tileops._kernels.alignment import aligned
+from tileops._kernels.scratch import scratch
 from tileops.gemm.kernels.packing import unpack, unrepack
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned
 from tileops.gemm.kernels.dense import Tile
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 

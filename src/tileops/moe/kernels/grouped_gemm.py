@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
+from tileops._kernels.alignment import aligned
 from tileops.gemm.kernels.blocks import blocks_at_once, cut
 from tileops.gemm.kernels.dense import Tile
 from tileops.gemm.kernels.grouped import (

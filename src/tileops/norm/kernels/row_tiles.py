@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned, widest_access
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned, widest_access
 from tileops.kernels import Kernel
 from tileops.norm.kernels.rows import (
     AdaLayerNormFwdInterface,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops._core.dispatch.pieces import by_rows
+from tileops._kernels.pieces import by_rows
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY
+from tileops._kernels.alignment import BOUNDARY
 
 _FEW = 264  # rows that leave multiprocessors idle when each has one block
 _MOST = (1 << 31) - (1 << 16)  # places in a row and numbers of results are 32 bits

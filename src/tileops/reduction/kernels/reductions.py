@@ -14,7 +14,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.pieces import piece_length
+from tileops._kernels.pieces import piece_length
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 from tileops.reduction.kernels.layout import ColumnLayout, RowLayout
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned, widest_access
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned, widest_access
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 

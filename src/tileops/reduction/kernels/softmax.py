@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import BOUNDARY, aligned
-from tileops._core.dispatch.scratch import scratch
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned
+from tileops._kernels.scratch import scratch
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.reduction.kernels.layout import row_parts
 

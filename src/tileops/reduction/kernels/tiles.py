@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.alignment import aligned
-from tileops._core.dispatch.scratch import scratch
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned
+from tileops._kernels.scratch import scratch
 from tileops.kernels import Kernel
 from tileops.reduction.kernels.layout import (
     COLUMN_THREADS,

@@ -5,7 +5,8 @@ have to be the same bytes; `twine` and `check-wheel-contents` look at them. In e
 3.10 to 3.13 that is here, the wheel is installed into a fresh environment, compiled, and asked by
 commands that need no torch. In one that sees torch it runs ops, with TileLang and without.
 
-`--torch REQUIREMENT` installs torch into each of these environments instead, and runs ops in all.
+`--torch REQUIREMENT` installs torch into each of these environments, too, and runs ops in all of
+them, first without TileLang and then with it.
 """
 
 from __future__ import annotations
@@ -102,17 +103,22 @@ def environment(program: str, folder: Path, wheel: Path, torch: Sequence[str]) -
     """The scripts of a fresh environment that holds the wheel, and torch if it is asked for."""
     run([program, "-m", "venv", "--without-pip", folder], folder.parent)
     scripts = folder / "bin"
-    pip = [sys.executable, "-m", "pip", "-q", "--python", scripts / "python", "install"]
     if torch:
-        run([*pip, *torch], folder)
-        run([*pip, wheel, "numpy"], folder)  # without numpy torch warns at import
+        install(scripts, *torch)
+        install(scripts, wheel, "numpy")  # without numpy torch warns at import
     else:
-        run([*pip, "--no-deps", wheel, "PyYAML"], folder)
+        install(scripts, "--no-deps", wheel, "PyYAML")
     (package,) = folder.glob("lib/*/site-packages/tileops")
     run([scripts / "python", "-m", "compileall", "-q", package], folder)
     for arguments in ASKED:
         run([scripts / "tileops", *arguments], folder)
     return scripts
+
+
+def install(scripts: Path, *requirements: str | Path) -> None:
+    """Install into an environment, which has no pip of its own."""
+    pip = [sys.executable, "-m", "pip", "-q", "--python", scripts / "python", "install"]
+    run([*pip, *requirements], scripts.parent)
 
 
 def try_ops(scripts: Path, *, tilelang: bool) -> None:
@@ -144,6 +150,8 @@ def install_in(program: str, folder: Path, wheel: Path, torch: Sequence[str]) ->
     scripts = environment(program, folder, wheel, torch)
     if torch:
         try_ops(scripts, tilelang=False)
+        install(scripts, f"{wheel}[cuda]")
+        try_ops(scripts, tilelang=True)
     return f"Python {folder.name}"
 
 

@@ -346,11 +346,13 @@ class INT8DequantPortableKernel(PortableKernel[INT8DequantCall], INT8DequantFwdI
 
     def forward(self, q: Tensor, scale: Tensor) -> Tensor:
         """Multiply."""
-        if self.call.grain == "row":
-            scale = scale[:, None]
-        elif self.call.grain == "block":
-            scale = scale.repeat_interleave(BLOCK, 1)[:, : q.shape[1]]
-        return (q.float() * scale).to(self.call.out_dtype).contiguous()
+        if self.call.grain == "block":
+            whole = scale.new_empty(*scale.shape, BLOCK)  # the last block may be shorter
+            product = whole.flatten(1)[:, : q.shape[1]].copy_(q)
+            whole.mul_(scale[:, :, None])
+        else:
+            product = q * (scale[:, None] if self.call.grain == "row" else scale)
+        return product.to(self.call.out_dtype).contiguous()
 
 
 @dataclass(frozen=True)

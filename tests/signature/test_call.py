@@ -332,6 +332,31 @@ def test_a_flag_that_is_given_as_false_is_present(op_for):
         op_for(GIVEN_FALSE, flag=False).check(x=torch.empty(3, 2), z=torch.empty(3))
 
 
+MADE = """
+MadeFwdOp:
+  signature:
+    forall: {N: Dim}
+    params: {k: {type: int}, cap: {type: "int | None"}}
+    inputs: {x: {dtype: float32, shape: "[N]"}}
+    outputs: {y: {dtype: float32, shape: "[per_axis(q, 0, 2, N)]"}}
+    let: {q: "k if k > 3 else None"}
+    shape_rules: ["present(q) == present(cap)"]
+  roofline: {flops: "7 if present(q) else N"}
+"""
+
+
+@pytest.mark.parametrize(("k", "cap"), [(1, None), (1, 2), (5, None), (5, 2)])
+def test_a_let_is_present_where_its_choice_gives_something(op_for, k, cap):
+    if (k > 3) is (cap is not None):
+        op = op_for(MADE, k=k, cap=cap)
+        record = op.check(x=torch.empty(4))
+        assert record.shape("y") == ((5,) if k > 3 else (4,))
+        assert op.plan.eval_roofline(record)[0] == (7 if k > 3 else 4)
+        return
+    with pytest.raises(SignatureError, match="does not hold"):
+        op_for(MADE, k=k, cap=cap)
+
+
 DIVIDED = """
 DividedFwdOp:
   signature:

@@ -184,10 +184,16 @@ class Facts:
             return self._fix_attribute(expr, point)
         if isinstance(expr, Present):
             known = self.present(expr.name, point)
-            return expr if known is None else Constant(known)
+            return self._fix_presence(expr, point) if known is None else Constant(known)
         if isinstance(expr, Call):
             return self._fix_call(expr, point)
         return rebuild(expr, lambda child: self._fix(child, point))
+
+    def _fix_presence(self, expr: Present, point: Point) -> Expr:
+        """The presence of a let is an expression, and no variable of a program."""
+        definition = self.references.definitions.get(Reference("presence", expr.name))
+        is_let = expr.name in self.signature.lets and expr.name not in self.cyclic_presences
+        return self.fold(definition, point) if definition is not None and is_let else expr
 
     def _fix_name(self, expr: Name, point: Point) -> Expr:
         if expr.id in point:
@@ -256,10 +262,10 @@ class Facts:
     def has_payload(self, read: Expr, point: Point) -> bool:
         """Whether a value has the payload or field that is read of it.
 
-        Reads other than of attributes always succeed.
+        Other reads succeed, but of a let only its value can be read and not its presence.
         """
         if not isinstance(read, Attribute):
-            return True
+            return not isinstance(read, Present) or read.name not in self.signature.lets
         owner = read.base.base if isinstance(read.base, Attribute) else read.base
         if isinstance(owner, Name) and owner.id in self.signature.lets:
             return read.attr != "value" or self.present(owner.id, point) is True

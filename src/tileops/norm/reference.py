@@ -218,18 +218,52 @@ def fused_add_rms_norm_per_token_quant(
     scale_ub: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The norm of the rounded sum, each row divided by its largest magnitude over `qmax`."""
+    quotient, scale, total = _quotients(x, residual, weight, quant_dtype, eps, scale_ub)
+    return _codes(quotient, quant_dtype), scale.float(), total
+
+
+def fused_add_rms_norm_per_token_quant_canonical(
+    results: tuple[Tensor, ...],
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    *,
+    quant_dtype: torch.dtype = torch.float8_e4m3fn,
+    eps: float = 1e-6,
+    scale_ub: float | None = None,
+) -> tuple[Tensor, ...]:
+    """Either code of a number halfway between two, as far as float32 tells, becomes the nearer."""
+    quotient, *_ = _quotients(x, residual, weight, quant_dtype, eps, scale_ub)
+    low, code, high = (
+        _codes(quotient * share, quant_dtype).view(torch.uint8)
+        for share in (1 - 2.0**-16, 1, 1 + 2.0**-16)
+    )
+    found = results[0].view(torch.uint8)
+    return torch.where((found == low) | (found == high), code, found), *results[1:]
+
+
+def _quotients(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    quant_dtype: torch.dtype,
+    eps: float,
+    scale_ub: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What is rounded to codes, the scale of each row, and the rounded sum."""
     total = (x.double() + residual.double()).to(x.dtype)
     y = rms_norm(total.double(), weight, normalized_shape=weight.shape, eps=eps)
-    largest = 127 if quant_dtype is torch.int8 else 448
     amax = y.abs().amax(-1, keepdim=True)
     if scale_ub is not None:
         amax = amax.clamp(max=scale_ub)
-    scale = torch.where(amax == 0, 1.0, amax / largest)
-    if quant_dtype is torch.int8:
-        quotient = (y / scale).round().clamp(-128, 127)
-    else:
-        quotient = (y / scale).clamp(-448, 448).float()
-    return quotient.to(quant_dtype), scale.float(), total
+    scale = torch.where(amax == 0, 1.0, amax / (127 if quant_dtype is torch.int8 else 448))
+    return y / scale, scale, total
+
+
+def _codes(quotient: Tensor, dtype: torch.dtype) -> Tensor:
+    if dtype is torch.int8:
+        return quotient.round().clamp(-128, 127).to(dtype)
+    return quotient.clamp(-448, 448).float().to(dtype)
 
 
 def fused_qk_norm_rope(

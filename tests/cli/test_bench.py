@@ -14,13 +14,14 @@ import jsonschema
 import pytest
 import torch
 
-from bench.samples import published_table
+from bench.samples import H200, published_table, row
 from tileops.bench import baselines, calls, session, sweep
 from tileops.norm import reference
 
 Run = Callable[..., Any]
 
 SCHEMA = json.loads((files("tileops.bench") / "results.schema.json").read_text())
+KIND = {"format": "tileops-bench", "version": 1}
 DECODE = ("--row", "llama-3.1-8b-decode", "--dtype", "float16")
 
 
@@ -108,11 +109,31 @@ def test_a_run_goes_on_where_it_was_left(tileops: Run, tmp_path: Path) -> None:
 
 def test_results_of_another_device_are_not_mixed(tileops: Run, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    known = {"format": "tileops-bench", "version": 1, "environments": [{"device": "Abacus"}]}
+    known = {**KIND, "environments": [{**H200, "device": "Abacus"}]}
     file.write_text(json.dumps({**known, "rows": []}))
     outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--json", str(file), "--resume")
     assert outcome.code == 2
     assert "cannot be resumed: its rows are of Abacus, not of " in outcome.err
+
+
+def test_known_rows_that_are_wrong_stay_bad_news(tileops: Run, tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    around = tileops("bench", "RMSNormFwdOp", *DECODE, "--seconds", "0", "--json").data
+    known = {**around["rows"][0], "state": "wrong", "reason": "numbers", "timing": None}
+    file.write_text(json.dumps({**around, "rows": [known]}))
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--json", str(file), "--resume")
+    assert outcome.code == 1
+    assert outcome.out.splitlines() == [
+        "0 right, 0 wrong, 0 left out",
+        "1 known before, 1 of them wrong",
+    ]
+
+
+def test_what_is_named_twice_is_measured_once(tileops: Run) -> None:
+    twice = ("RMSNormFwdOp", "RMSNormFwdOp", *DECODE, "--seconds", "0", "--against", "torch, torch")
+    outcome = tileops("bench", *twice)
+    assert outcome.out.endswith("1 right, 0 wrong, 0 left out\n"), outcome.out + outcome.err
+    assert outcome.out.count("torch: ") == 1
 
 
 @pytest.mark.parametrize(
@@ -121,6 +142,14 @@ def test_results_of_another_device_are_not_mixed(tileops: Run, tmp_path: Path) -
         ("{", "not JSON: "),
         ("[]", "no results of tileops bench"),
         ('{"format": "tileops-bench", "version": 2}', "of version 2, this tileops reads 1"),
+        (
+            '{"format": "tileops-bench", "version": 1}',
+            "damaged results: the file has no environments; `tileops bench --json FILE.json`",
+        ),
+        (
+            json.dumps({**KIND, "environments": [], "rows": [row("AFwdOp", "a")]}),
+            "damaged results: there is no environment of rows[0]",
+        ),
     ],
 )
 def test_a_file_of_another_kind_is_refused(
@@ -277,6 +306,10 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
             "--junit /no/such/folder/file: No such file or directory",
         ),
         (("--mapping", "file"), "--mapping maps the rows of --published: give that too"),
+        (("--tolerance", "0.2"), "--tolerance is of the ratios of --check: give that too"),
+        (("--baselines", "."), "--baselines holds the functions of --against: give that too"),
+        (("--against", ""), "argument --against: expected names between commas, got ''"),
+        (("--against", "torch,"), "argument --against: expected names between commas, got torch,"),
         (("--published", "/no/such/times.csv"), "No such file"),
         (("--family", "none"), "no family of implemented ops is called none; known: attention, "),
         (("RMSNormFwdOp", "--row", "none"), "no workload row is of these labels and dtype"),

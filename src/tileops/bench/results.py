@@ -12,9 +12,12 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tileops.bench.form import Schema, misfit
 from tileops.bench.measuring import LEFT_OUT, RowRecord
 from tileops.errors import TileOpsError
 
@@ -62,6 +65,10 @@ class Results:
             if row["state"] != LEFT_OUT and set(against) <= set(row["against"])
         }
 
+    def count(self, state: str) -> int:
+        """How many rows came to a state."""
+        return sum(row["state"] == state for row in self.rows)
+
     def data(self) -> dict[str, Any]:
         """The file's content."""
         return {"format": FORMAT, "version": VERSION, **vars(self)}
@@ -84,7 +91,26 @@ def read_results(path: Path) -> Results:
     if data.get("version") != VERSION:
         reason = f"of version {data.get('version')}, this tileops reads {VERSION}"
         raise ResultsFault(f"{path}: {reason}")
+    fault = misfit(data, _schema()) or _astray(data)
+    if fault is not None:
+        raise ResultsFault(f"{path}: damaged results: {fault}; {_MADE}")
     return Results(data["environments"], data["rows"])
+
+
+@cache
+def _schema() -> Schema:
+    """The form of a file."""
+    text = (files(__package__) / "results.schema.json").read_text(encoding="utf-8")
+    schema: Schema = json.loads(text)
+    return schema
+
+
+def _astray(data: Mapping[str, Any]) -> str | None:
+    """A row whose environment the file does not have; None where there is none."""
+    count = len(data["environments"])
+    astray = (place for place, row in enumerate(data["rows"]) if row["environment"] >= count)
+    place = next(astray, None)
+    return None if place is None else f"there is no environment of rows[{place}]"
 
 
 def merged(several: Sequence[Results]) -> Results:

@@ -34,6 +34,7 @@ from tileops.cli.options import (
     add_rows,
     add_target,
     at_least,
+    names,
 )
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
@@ -109,7 +110,7 @@ def _add_manner(how: argparse._ArgumentGroup) -> None:
     add_target(how)
     how.add_argument(
         "--against",
-        type=lambda text: text.split(","),
+        type=names,
         metavar="NAME,...",
         help="compare with these libraries; by default with those of the file of --check",
     )
@@ -182,18 +183,18 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     """Measure into results that may be kept in a file."""
     from tileops.bench.environment import environment
+    from tileops.bench.measuring import RIGHT, WRONG
     from tileops.bench.results import Keeper, read_results
     from tileops.bench.session import Session
     from tileops.bench.sweep import WORKLOADS
 
-    if args.mapping and not args.published:
-        raise UsageFault("--mapping maps the rows of --published: give that too")
+    _refuse_idle(args)
     if args.resume and file is None:
         raise UsageFault("--resume goes on with the file of --json: name one, as --json found.json")
     baseline = read_results(args.check) if args.check else None
     if args.resume and file is not None and file.exists():
         results = read_results(file)
-    known = len(results.rows)
+    known, known_wrong = len(results.rows), results.count(WRONG)
     published = _published(args)
     order = _order(args, baseline, published or WORKLOADS)
     around = environment(order.device, args.commit)
@@ -208,7 +209,7 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
         )
     print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "left out")))
     if known:
-        print(f"{known} known before")
+        print(f"{known} known before" + (f", {known_wrong} of them wrong" if known_wrong else ""))
     if session.stopped:
         print(f"stopped: {session.stopped}")
     if published:
@@ -217,7 +218,17 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     if args.junit:
         _write_junit(args.junit, results, verdict)
     fell = verdict is not None and verdict.regressions
-    return 1 if states["wrong"] or fell or not (known or states["right"]) else 0
+    return 1 if results.count(WRONG) or fell or not results.count(RIGHT) else 0
+
+
+def _refuse_idle(args: argparse.Namespace) -> None:
+    """Refuse an option that says something about one that was not given."""
+    if args.mapping and not args.published:
+        raise UsageFault("--mapping maps the rows of --published: give that too")
+    if args.tolerance is not None and not args.check:
+        raise UsageFault("--tolerance is of the ratios of --check: give that too")
+    if args.baselines and not (args.against or args.check):
+        raise UsageFault("--baselines holds the functions of --against: give that too")
 
 
 def _published(args: argparse.Namespace) -> PublishedRows | None:
@@ -254,7 +265,7 @@ def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[
     """The ops that were asked for, at least one."""
     from tileops.bench.sweep import families_by_turns
 
-    named = [spec_named(name) for name in names]
+    named = [spec_named(name) for name in dict.fromkeys(names)]
     for spec in named:
         class_of(spec)
     if not names:

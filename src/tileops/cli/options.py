@@ -33,6 +33,15 @@ def at_least(kind: type[int] | type[float], least: float) -> Callable[[str], flo
     return read
 
 
+def names(text: str) -> list[str]:
+    """The `type` of an argument that is names between commas; each counts once."""
+    found = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    if not all(found):
+        shown = text or repr(text)
+        raise argparse.ArgumentTypeError(f"expected names between commas, got {shown}")
+    return found
+
+
 def add_json(parser: Parser) -> None:
     """Let the command print data instead of text."""
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")

@@ -71,9 +71,7 @@ def _choice_of_devices(found: Sequence[Figure]) -> str:
 def _tiles(found: Sequence[Figure], results: Results) -> str:
     """The whole in a few numbers."""
     whole = summary(found)
-    counts = {
-        state: sum(row["state"] == state for row in results.rows) for state in (WRONG, LEFT_OUT)
-    }
+    counts = {state: results.count(state) for state in (WRONG, LEFT_OUT)}
     left = " · ".join(f"{count} {state}" for state, count in counts.items() if count)
     tiles = [("rows right", f"{whole.rows:,}", f"{whole.ops} ops" + (f" · {left}" if left else ""))]
     if whole.ratio is not None:

@@ -6,7 +6,6 @@ What a browser does is tested where one is found; everything else is tested alwa
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.samples import H200, results, row
+from docs.browser import BROWSER, browser
 from tileops.bench.peers import Match
 from tileops.bench.profiles import profiles
 from tileops.bench.report import html_page
@@ -23,8 +23,6 @@ from tileops.bench.report.plots import histogram, roofline
 from tileops.bench.report.text import amount, duration, percent, tag, times
 from tileops.bench.results import Results
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 VOID = {"meta", "link", "input", "br"}
 MATCH = Match("RMSNormFwdOp", "prefill-bfloat16", 1e-5, ("RMSNorm", "x"), 2e-5, None, "")
 
@@ -210,3 +208,35 @@ def test_a_browser_opens_filters_sorts_and_finds_no_fault(
         "decode-bfloat16,square-bfloat16", "alone-bfloat16", "4 of 4 rows",
         "psda", "adsp", "dspa", "false", "true", "dark", "rgb(21, 21, 19)", "true",
     ]  # fmt: skip
+
+
+CROWDED = [
+    row(f"{unit}FwdOp", "WordsThatGoOnAndOnWithoutASpaceToBreakThemAt", unit=unit, flops=1 << 36,
+        kernels=["GroupedQueryAttentionDecodeSplitKernel"])
+    for unit in ("tensor_core.fp8", "tensor_core.bf16", "tensor_core.fp16", "tensor_core.tf32",
+                 "tensor_core.int8", "cuda_core.fp32")
+]  # fmt: skip
+OVERLAPS = """(() => {
+  const boxes = [...document.querySelectorAll(".roof-label")]
+    .map((label) => label.getBoundingClientRect()).sort((a, b) => a.top - b.top);
+  const size = parseFloat(getComputedStyle(document.querySelector(".roof-label")).fontSize);
+  const scale = document.querySelector("svg").getBoundingClientRect().width / 460;
+  return boxes.slice(1).map((box, place) => box.top - boxes[place].top < size * scale);
+})()"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+def test_a_phone_shows_all_sorts_and_tells_roofs_apart(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(html_page(Results([H200], CROWDED), [MATCH]), encoding="utf-8")
+    with browser(tmp_path / "profile") as tab:
+        tab.open(file.as_uri())
+        for width in (320, 390, 1200):
+            tab.resize(width, 800)
+            assert tab.value("document.documentElement.scrollWidth") <= width
+            sizes = tab.value("[...document.querySelectorAll('#rows thead button')]"
+                              ".map((button) => button.offsetHeight)")  # fmt: skip
+            assert len(sizes) == 6
+            assert min(sizes) > 10, "what cannot be seen cannot sort"
+            assert tab.value(OVERLAPS) == [False] * 5
+        assert not tab.faults

@@ -15,7 +15,8 @@ from tileops.bench.report.text import amount, duration, percent, tag, text
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 22, 40
 UNITS = ("", "k", "M", "G", "T", "P")
-LINE = 11
+LINE = 13
+"""From one label of a roof to the next: they are written in 11 px."""
 BINS = 11
 """Bars of ten per cent each; the last holds what is above the limit."""
 
@@ -120,7 +121,7 @@ def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]]) -> Iterator[str
     meet = min(top / bandwidth, right)
     told = tag("title", f"memory: {amount(bandwidth)}B/s")
     yield tag("line", told, **ends, x2=axes.x(meet), y2=axes.y(meet * bandwidth), class_="roof")
-    lowest = 0.0
+    lowest, labels = 0.0, []
     for unit, rate in sorted(units, key=lambda each: -each[1]):
         knee = max(rate / bandwidth, left)
         if knee >= right:
@@ -131,7 +132,8 @@ def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]]) -> Iterator[str
         label = unit.partition(".")[2] + (" cores" if unit.startswith("tensor") else "")
         lowest = max(y - 4, lowest + LINE)  # labels of near roofs stand below each other
         at = {"x": WIDTH - RIGHT, "y": lowest, "text_anchor": "end"}
-        yield tag("text", text(label), **at, class_="roof-label")
+        labels.append(tag("text", text(label), **at, class_="roof-label"))
+    yield from labels  # above all lines
 
 
 def histogram(found: Sequence[Figure]) -> str:

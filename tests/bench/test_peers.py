@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -140,10 +141,47 @@ def test_files_of_another_form_are_refused(tmp_path: Path, published: Write) -> 
     with pytest.raises(PeerFault, match="none.yaml: No such file"):
         peer_matches([], table, tmp_path / "none.yaml")
     mapping = tmp_path / "mapping.yaml"
-    for text in ("A: {shape: 1}", "[]", "A: ["):
+    for text in (
+        "A: {shape: 1}",
+        "[]",
+        "A: [",
+        "A: 3",
+        "A: {op: 3}",
+        "A: {op: B, shapes: 3}",
+        "A: {op: B, ignored: x}",
+    ):
         mapping.write_text(text)
         with pytest.raises(PeerFault, match="not a mapping of published ops"):
             peer_matches([], table, mapping)
     table.write_text("op,case\n")
     with pytest.raises(PeerFault, match="misses the columns best_other, best_other_ms, bytes, "):
         peer_matches([], table)
+    header, whole = published(norm()).read_text().splitlines()
+    table.write_text(f"{header}\n{whole}\nRMSNormFwdOp,cut\n")
+    with pytest.raises(PeerFault, match="times.csv: line 3 ends too early"):
+        peer_matches([], table)
+    with pytest.raises(PeerFault, match=r"times.csv: line 2 has the dims \[1\], no object"):
+        peer_matches([], published(norm(dims=[1])))
+    for time in ("0", "nan", "-1"):
+        with pytest.raises(PeerFault, match=f"times.csv: {time} ms is no time"):
+            peer_matches([], published(norm(peer_tileops_ms=time)))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "shapes: {x: [x_shape.9, 4096]}",
+        "shapes: {x: [x_shape.a]}",
+        "shapes: {x: [normalized_shape.0/0]}",
+        "shapes: {x: [null]}",
+        "shapes: {x: 3}",
+        "lengths: {lens: [1, 2, 3]}",
+        "sizes: {B: x_shape*x_shape}",
+    ],
+)
+def test_rules_that_do_not_suit_a_row_are_told(tmp_path: Path, published: Write, rule: str) -> None:
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text(f"RMSNormFwdOp: {{op: RMSNormFwdOp, {rule}}}")
+    told = 'a rule for RMSNormFwdOp does not suit {"x_shape": '
+    with pytest.raises(PeerFault, match=re.escape(told)):
+        peer_matches([row("RMSNormFwdOp", "x")], published(norm()), mapping)

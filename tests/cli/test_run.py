@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tileops.bench import calls
+from tileops.bench.environment import device_name
+from tileops.bench.profiles import measured_file
 from tileops.norm import RMSNormFwdOp, reference
 
 Run = Callable[..., Any]
@@ -38,6 +41,18 @@ def test_the_answer_is_data(tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_p
         assert record["timing"]["calls"] >= 3
         assert record["timing"]["low"] <= record["timing"]["median"] <= record["timing"]["high"]
         assert record["reading"] is None, "nobody measured this CPU"
+
+
+def test_a_damaged_profile_makes_no_op_wrong(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    file = measured_file(device_name(torch.device("cpu")))
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    outcome = tileops("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode-float16")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{file}: no profile of a device: " in outcome.err
 
 
 def test_a_case_is_named_by_its_id(tileops: Run) -> None:

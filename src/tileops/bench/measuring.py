@@ -139,7 +139,11 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
         case: one of its cases.
         device: where to run.
         manner: how to time it.
+
+    Raises:
+        ProfileFault: what was measured of the device is damaged, which is no fault of the op.
     """
+    profile = profile_for(device)
     try:
         if not has_reference(spec):
             reason = "the op has no reference to judge it by"
@@ -155,7 +159,7 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
                 wanted = call.wanted_of_cpu()
                 fault = call.fault(call.ours, wanted)
             if fault is None:
-                return _Measurement(spec, case, call, manner).record(wanted)
+                return _Measurement(spec, case, call, manner, profile).record(wanted)
     except OutOfPatience:
         reason = f"judging and timing it takes more than {manner.patience:g} s"
         return _unmeasured(spec, case, device, LEFT_OUT, reason)
@@ -180,10 +184,14 @@ class _Measurement:
         case: the case.
         call: its call.
         manner: how to time it.
+        profile: what the device can do; None where that is not known.
     """
 
-    def __init__(self, spec: OpSpec, case: Case, call: RowCall, manner: Manner) -> None:
+    def __init__(
+        self, spec: OpSpec, case: Case, call: RowCall, manner: Manner, profile: Profile | None
+    ) -> None:
         self._spec, self._case, self._call, self._manner = spec, case, call, manner
+        self._profile = profile
         self._sets = SETS if SETS * bytes_of(case) <= SETS_BYTES else 1
 
     def record(self, wanted: Outcome) -> RowRecord:
@@ -204,7 +212,7 @@ class _Measurement:
             timing=timings[OURS],
             host=hosts[OURS],
             graph=graphs.get(OURS),
-            reading=_reading(op, facts, profile_for(call.device), timings[OURS]),
+            reading=_reading(op, facts, self._profile, timings[OURS]),
             others=tuple(
                 OtherRecord(*other, *(found.get(other[0]) for found in (timings, graphs, hosts)))
                 for other in others

@@ -13,6 +13,7 @@ import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,19 @@ class Rule:
         Args:
             stated: what the published row states.
             names: our parameters and indices.
+
+        Raises:
+            PeerFault: what is stated is not of the form that the rule presumes.
         """
         if any(stated.get(name) != value for name, value in self.only.items()):
             return None
+        try:
+            return self._demand(stated, names)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            shown = json.dumps(stated)
+            raise PeerFault(f"a rule for {self.op} does not suit {shown}: {error}") from error
+
+    def _demand(self, stated: Mapping[str, Any], names: Container[str]) -> Demand:
         sizes = {name: _number(size, stated) for name, size in self.sizes.items()}
         values: dict[str, Any] = {**self.given, **sizes}
         shapes = {name: _shape(declared, stated) for name, declared in self.shapes.items()}
@@ -139,6 +150,12 @@ class Rule:
 
 
 Rules = Mapping[str, Sequence[Rule]]
+RULE_KINDS: Mapping[str, type] = {
+    "op": str,
+    **dict.fromkeys(("shapes", "sizes", "lengths", "bindings", "given", "only"), Mapping),
+    **dict.fromkeys(("passed", "ignored"), Sequence),
+}
+"""What the fields of a rule are."""
 
 
 def rules_for(rules: Rules, op: str) -> Sequence[Rule]:
@@ -156,13 +173,23 @@ def read_rules(path: Path | None = None) -> Rules:
     try:
         data: dict[str, Any] = plain(read_yaml(source.read_bytes()).root)
         return {
-            op: [Rule(**rule) for rule in (rules if isinstance(rules, list) else [rules])]
+            op: [_rule(rule) for rule in (rules if isinstance(rules, list) else [rules])]
             for op, rules in data.items()
         }
     except OSError as error:
         raise PeerFault(f"{path}: {error.strerror}") from error
     except (YamlFault, TypeError, ValueError, AttributeError) as error:
         raise PeerFault(f"{path}: not a mapping of published ops: {error}") from error
+
+
+def _rule(written: Mapping[str, Any]) -> Rule:
+    """A rule as it is written, each of its fields of its kind."""
+    rule = Rule(**written)
+    for name, kind in RULE_KINDS.items():
+        value = getattr(rule, name)
+        if isinstance(value, str) != (kind is str) or not isinstance(value, kind):
+            raise TypeError(f"{name} of {rule.op} is {value!r}")
+    return rule
 
 
 def read_published(table: Path) -> list[Published]:
@@ -188,10 +215,15 @@ def read_published(table: Path) -> list[Published]:
 
 def _rows(reader: csv.DictReader[str]) -> Iterator[Published]:
     for row in reader:
+        if None in row.values():
+            raise ValueError(f"line {reader.line_num} ends too early")
+        stated = json.loads(row["dims"])
+        if not isinstance(stated, dict):
+            raise ValueError(f"line {reader.line_num} has the dims {row['dims']}, no object")
         yield Published(
             row["op"],
             row["case"],
-            json.loads(row["dims"]),
+            stated,
             row["dtype"],
             _seconds(row["peer_tileops_ms"]),
             _seconds(row["best_other_ms"]),
@@ -231,4 +263,9 @@ def _number(part: Any, stated: Mapping[str, Any]) -> int | None:
 
 
 def _seconds(milliseconds: str) -> float | None:
-    return float(milliseconds) / 1e3 if milliseconds else None
+    if not milliseconds:
+        return None
+    found = float(milliseconds)
+    if not 0 < found < inf:
+        raise ValueError(f"{milliseconds} ms is no time")
+    return found / 1e3

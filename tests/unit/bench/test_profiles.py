@@ -10,6 +10,7 @@ import torch
 from tileops.bench import ceilings as bench_ceilings
 from tileops.bench.ceilings import write_profile
 from tileops.bench.profiles import (
+    ProfileFault,
     measured_file,
     profile_for,
     profile_named,
@@ -109,3 +110,27 @@ def test_copies_and_products_are_measured(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.keys() >= {"memory", "tensor_core.bf16", "cuda_core.fp32"}
     assert min(found.values()) > 1e6
     assert torch.get_float32_matmul_precision() == precision
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no profile of a device: 'NoneType' object is not subscriptable"),
+        ("[1, 2", "no profile of a device: line "),
+        ("device: x", "no profile of a device: 'memory' is missing"),
+        ("{device: x, memory: {measured: 1}}", "no profile of a device: 'source' is missing"),
+        ("{memory: {calibration: 0.5}}", "no profile of a device: 'measured' is missing"),
+        ("{memory: {measured: much}}", "no profile of a device: '<' not supported"),
+        ("{memory: {measured: 0}}", "no profile of a device: 0 is no rate"),
+        ("{memory: {theoretical: 2, calibration: -1}}", "no profile of a device: -2 is no rate"),
+        ("{memory: 3}", "no profile of a device: 'int' object has no attribute 'get'"),
+    ],
+)
+def test_a_damaged_profile_is_told_with_its_file(own_cache: Path, text: str, message: str) -> None:
+    file = measured_file("NVIDIA H200")
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(ProfileFault) as caught:
+        profile_named("NVIDIA H200")
+    assert str(caught.value).startswith(f"{file}: {message}")
+    assert str(caught.value).endswith("; `tileops doctor --measure` writes it anew")

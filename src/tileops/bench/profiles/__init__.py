@@ -13,16 +13,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tileops._core.dispatch.tuning import cache_folder
-from tileops._core.spec.yaml12 import plain, read_yaml
+from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
 from tileops.bench.environment import device_name
+from tileops.errors import TileOpsError
 
 MEMORY = "memory"
+
+
+class ProfileFault(TileOpsError, ValueError):
+    """A file that holds no profile."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +120,37 @@ def profiles() -> Mapping[str, Profile]:
 
 
 def profile_of(text: bytes) -> Profile:
-    """A profile as its file says."""
-    data: dict[str, Any] = plain(read_yaml(text).root)
-    rates = {MEMORY: _rate(data[MEMORY])}
-    for unit in data.keys() - {"device", "source", MEMORY}:
-        rates |= {f"{unit}.{kind}": _rate(written) for kind, written in data[unit].items()}
-    return Profile(data["device"], data["source"], rates)
+    """A profile as its file says.
+
+    Raises:
+        ProfileFault: it says something else.
+    """
+    try:
+        data: dict[str, Any] = plain(read_yaml(text).root)
+        rates = {MEMORY: _rate(data[MEMORY])}
+        for unit in data.keys() - {"device", "source", MEMORY}:
+            rates |= {f"{unit}.{kind}": _rate(written) for kind, written in data[unit].items()}
+        return Profile(str(data["device"]), str(data["source"]), rates)
+    except KeyError as error:
+        raise ProfileFault(f"no profile of a device: {error} is missing") from error
+    except (YamlFault, TypeError, ValueError, AttributeError) as error:
+        raise ProfileFault(f"no profile of a device: {error}") from error
 
 
 def _rate(written: Mapping[str, float]) -> Rate:
     theoretical, share = written.get("theoretical"), written.get("calibration")
     if theoretical is None:
-        return Rate(None, written["measured"])
-    return Rate(theoretical, None if share is None else theoretical * share)
+        return Rate(None, _above_none(written["measured"]))
+    return Rate(
+        _above_none(theoretical), None if share is None else _above_none(theoretical * share)
+    )
+
+
+def _above_none(rate: float) -> float:
+    """A rate that something can be divided by."""
+    if not 0 < rate < inf:
+        raise ValueError(f"{rate} is no rate")
+    return rate
 
 
 def measured_file(device: str) -> Path:
@@ -140,13 +164,25 @@ def measured_file(device: str) -> Path:
 
 
 def profile_for(device: torch.device) -> Profile | None:
-    """The profile of a device, if there is one."""
+    """The profile of a device, if there is one.
+
+    Raises:
+        ProfileFault: what was measured here is damaged.
+    """
     return profile_named(device_name(device))
 
 
 def profile_named(device: str) -> Profile | None:
-    """The profile of a device of this name: as measured here, else the one that ships."""
+    """The profile of a device of this name: as measured here, else the one that ships.
+
+    Raises:
+        ProfileFault: what was measured here is damaged.
+    """
     file = measured_file(device)
-    if file.is_file():
+    if not file.is_file():
+        return profiles().get(device)
+    try:
         return profile_of(file.read_bytes())
-    return profiles().get(device)
+    except ProfileFault as fault:
+        hint = "`tileops doctor --measure` writes it anew"
+        raise ProfileFault(f"{file}: {fault}; {hint}") from fault

@@ -7,7 +7,7 @@ import torch
 
 from tileops._core.spec.model import TensorInput
 from tileops.errors import SignatureError, SignatureTypeError
-from tileops.testing.calling import class_of, construct, inputs, parameters, spec_of
+from tileops.testing.calling import buffer, class_of, construct, inputs, parameters, spec_of
 from tileops.testing.drawing import drawn
 
 
@@ -82,6 +82,44 @@ def test_wrong_extents_end_in_a_signature_error_or_a_result(op: str) -> None:
                 construct(call)(**{**inputs(call), name: wrong})
             except SignatureError as error:
                 assert error.op == op
+
+
+def test_gaps_are_refused_where_memory_is_declared_to_have_none(op: str) -> None:
+    for call in drawn(op)[:4]:
+        for name, tensor in inputs(call).items():
+            view = torch.stack((tensor, tensor), -1)[..., 0]
+            if not spec_of(op).signature.inputs[name].contiguous or view.is_contiguous():
+                continue
+            with pytest.raises(SignatureError, match="contiguous") as raised:
+                construct(call)(**{**inputs(call), name: view})
+            assert raised.value.declaration.startswith(f"inputs.{name}"), name
+
+
+def once(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of the form of a tensor whose items all lie in one place."""
+    return (
+        tensor.reshape(-1)[:1].expand(tensor.numel()).as_strided(tensor.shape, [0] * tensor.dim())
+    )
+
+
+def test_an_input_that_is_written_and_overlaps_itself_is_refused(op: str) -> None:
+    for call in drawn(op)[:4]:
+        given = inputs(call)
+        for name in call.written:
+            if given[name].numel() > 1:
+                with pytest.raises(SignatureError, match=r"overlaps itself|contiguous") as raised:
+                    construct(call)(**{**given, name: once(given[name])})
+                assert raised.value.declaration.startswith(f"inputs.{name}"), name
+
+
+def test_a_buffer_that_does_not_suit_is_refused(op: str) -> None:
+    for call in drawn(op):
+        for out in buffer(call).values():
+            wrong = [foreign_dtype(out), out[None], out.to("meta")]
+            for spoilt in wrong + [once(out)] * (out.numel() > 1):
+                with pytest.raises(SignatureError, match="out") as raised:
+                    construct(call)(**inputs(call), out=spoilt)
+                assert (raised.value.op, raised.value.phase) == (op, "call")
 
 
 def test_a_parameter_of_a_foreign_type_is_refused_by_name(op: str) -> None:

@@ -165,11 +165,14 @@ def load_checkpoint(
     """Configuration and weights of a local checkpoint.
 
     Raises:
-        SystemExit: the folder holds another architecture, or lacks tensors.
+        SystemExit: the folder holds another architecture, or lacks files or tensors.
     """
     from safetensors.torch import load_file
 
-    data: Mapping[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    try:
+        data: Mapping[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{folder}: config.json cannot be read: {error}") from error
     if data.get("model_type", "llama") != "llama":
         raise SystemExit(f"{folder}: a checkpoint of {data['model_type']}, not of llama")
     base, scaling = positions_of(data, folder)
@@ -566,6 +569,15 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def device_fault(name: str) -> str | None:
+    """Why torch cannot use a device here, in one line; None where it can."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        return f"--device {name} cannot be used: {error}".partition("\n")[0]
+    return None
+
+
 def prompts_of(texts: Sequence[str], config: Config, steps: int) -> list[list[int]]:
     """Token numbers of prompts.
 
@@ -617,6 +629,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer the prompts; returns 1 where a check fails."""
     made = parser()
     chosen = made.parse_args(arguments)
+    fault = device_fault(chosen.device)
+    if fault:
+        made.error(fault)
     if chosen.graph and not chosen.device.startswith("cuda"):
         made.error("--graph captures on a CUDA device: give --device cuda")
     if chosen.steps < 1 or chosen.page < 1 or chosen.top_k < 0:

@@ -96,7 +96,7 @@ def candidate_lines(candidates: Sequence[tuple[str, str, str]]) -> list[str]:
 
 def installing(extra: str) -> str:
     """The command that brings an extra: for who has the package, and for who has a clone."""
-    return f"`pip install 'tileops[{extra}]'`, in a clone `pip install '.[{extra}]'`"
+    return f"`pip install 'tileops[{extra}]'`, in a clone `pip install -e '.[{extra}]'`"
 
 
 class DispatchError(TileOpsError, ValueError):

@@ -175,7 +175,7 @@ def test_doctor_says_how_tilelang_is_installed(
 ) -> None:
     monkeypatch.setattr(doctor, "_version", lambda package: None)
     told = "TileLang is missing: portable kernels serve CUDA; `pip install 'tileops[cuda]'`"
-    assert f"{told}, in a clone `pip install '.[cuda]'` brings it" in tileops("doctor").out
+    assert f"{told}, in a clone `pip install -e '.[cuda]'` brings it" in tileops("doctor").out
 
 
 def test_doctor_measures_a_device(

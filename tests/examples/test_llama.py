@@ -192,6 +192,14 @@ def test_other_checkpoints_are_refused(checkpoint: Path, changes, message: str) 
     assert message in str(refused.value)
 
 
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    for written in (None, "{"):
+        if written is not None:
+            (tmp_path / "config.json").write_text(written, encoding="utf-8")
+        with pytest.raises(SystemExit, match="config.json cannot be read: "):
+            llama.main(["--checkpoint", str(tmp_path)])
+
+
 def test_the_command_answers_and_checks(capsys) -> None:
     arguments = ["--backend", "eager", "--check", "--steps", "4", "--prompt", "1,2,3"]
     torch._dynamo.reset()
@@ -215,6 +223,8 @@ def test_disagreement_fails(monkeypatch, capsys) -> None:
     ("arguments", "message"),
     [
         (["--graph"], "--graph captures on a CUDA device: give --device cuda"),
+        (["--device", "cuda:99"], "--device cuda:99 cannot be used: "),
+        (["--device", "toaster"], "--device toaster cannot be used: "),
         (["--steps", "0"], "--steps and --page are positive, --top-k is not negative"),
         (["--prompt", "1,b"], "--prompt takes token numbers such as 1,2,3, not ['1,b']"),
         (["--prompt", "512"], "--prompt: this model's tokens are 0 to 511"),

@@ -2,10 +2,10 @@
 
 The call is described, not made: a shape per tensor, and where it matters a dtype and constructor
 arguments; or a workload row, the smallest where nothing is said. A dtype that is not given is that
-of the smallest row. Nothing is computed and no memory is taken.
+of the smallest row. Nothing is computed and no memory is taken; but the device has to be there, for kernels look at what it is.
 
   tileops explain RMSNormFwdOp --dtype bfloat16
-  tileops explain RMSNormFwdOp --row llama-3.1-8b-prefill --device cuda
+  tileops explain RMSNormFwdOp --row llama-3.1-8b-prefill
   tileops explain RMSNormFwdOp --param normalized_shape=[4096] --shape x=8x4096 --dtype T=bfloat16
 """
 
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the explanation; 2 when the call would be refused."""
+    """Print the explanation; 1 when the call would be refused."""
     spec = spec_named(args.op)
     with waiting("loading torch and following the call", silent=args.json):
         cls = class_of(spec)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         print_json({"row": call.row, **_data(report)})
     else:
         print(f"row {call.row}\n{report}" if call.row else report)
-    return 0 if report.error is None else 2
+    return 0 if report.error is None else 1
 
 
 def _explain(op: Op, spec: OpSpec, call: Described, device: torch.device) -> Explanation:

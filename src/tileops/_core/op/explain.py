@@ -97,7 +97,9 @@ class Explanation:
     def lines(self) -> Iterator[str]:
         """The report as text."""
         served = f"served by {self.target} ({self.rule})" if self.target else "served by nothing"
-        yield f"{self.op} on {self.device or 'an unknown device'}: {served}"
+        is_unsettled = self.device is None and self.error is not None
+        place = "" if is_unsettled else f" on {self.device or 'an unknown device'}"
+        yield f"{self.op}{place}: {served}"
         for step in self.steps:
             if isinstance(step, StageReport):
                 yield f"  stage {step.stage}:"

@@ -35,4 +35,4 @@ def cudnn() -> str | None:
 library("torch", lambda: torch.__version__)
 library("cublas", cublas, ("cuda",))
 library("cudnn", cudnn, ("cuda",))
-library("liger", lambda: installed("liger-kernel"), ("cuda",))
+library("liger", lambda: installed("liger-kernel"), ("cuda",), "liger-kernel")

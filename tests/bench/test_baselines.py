@@ -55,7 +55,8 @@ def test_an_op_without_a_comparison_has_none() -> None:
     ("name", "message"),
     [
         ("flash", "no comparison is called flash; known: cublas, cudnn, "),
-        ("nowhere", "nowhere is not installed"),
+        ("nowhere", "nowhere is not installed$"),
+        ("known", "known is not installed; `pip install known-package` brings it$"),
         ("elsewhere", "elsewhere does not run on cpu"),
     ],
 )
@@ -64,6 +65,7 @@ def test_a_comparison_that_cannot_be_made_is_refused(
 ) -> None:
     monkeypatch.setattr(baselines, "_libraries", dict(baselines._libraries))
     baselines.library("nowhere", lambda: None)
+    baselines.library("known", lambda: None, package="known-package")
     baselines.library("elsewhere", lambda: "1", ["cuda"])
     with pytest.raises(BaselineFault, match=message):
         rivals([name], CPU)

@@ -118,4 +118,5 @@ def test_without_hypothesis_the_command_says_so(
     monkeypatch.setattr(builtins, "__import__", absent)
     outcome = tileops("fuzz", "NegFwdOp")
     assert outcome.code == 2
-    assert "fuzz needs hypothesis; `pip install 'tileops[fuzz]'`, in a clone `pip install -e" in outcome.err
+    told = "fuzz needs hypothesis; `pip install 'tileops[fuzz]'`, in a clone `pip install -e"
+    assert told in outcome.err

@@ -22,7 +22,8 @@ DECODE = ("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode")
 def test_a_row_shows_its_record(tileops: Run) -> None:
     outcome = tileops(*DECODE, "--dtype", "bfloat16")
     assert outcome.code == 0, outcome.out + outcome.err
-    lines = outcome.out.splitlines()
+    first, *lines, last = outcome.out.splitlines()
+    assert (first, last) == ("1 row", "1 right, 0 wrong, 0 left out")
     assert lines[0] == "RMSNormFwdOp llama-3.1-8b-decode-bfloat16 on cpu: right"
     assert "B=" in lines[1]
     assert "x=bfloat16[1, 4096], weight=bfloat16[4096], output=bfloat16[1, 4096]" in lines[2]
@@ -53,6 +54,11 @@ def test_a_damaged_profile_makes_no_op_wrong(
     outcome = tileops("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode-float16")
     assert (outcome.code, outcome.out) == (2, "")
     assert f"{file}: no profile of a device: " in outcome.err
+
+
+def test_how_many_rows_there_are_is_told_first(tileops: Run) -> None:
+    first, *_, last = tileops(*DECODE).out.splitlines()
+    assert (first, last) == ("2 rows; --row chooses", "2 right, 0 wrong, 0 left out")
 
 
 def test_a_case_is_named_by_its_id(tileops: Run) -> None:
@@ -129,7 +135,7 @@ def test_what_many_rows_have_in_common_is_said_once(
         raise ArithmeticError("the builder of a target found no compiler\nto compile with")
 
     monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
-    lines = tileops(command, *DECODE[1:]).out.splitlines()
+    lines = tileops(command, *DECODE[1:]).out.splitlines()[-4:]
     assert lines[0].endswith("wrong: ArithmeticError: the builder of a target found no compiler")
     assert lines[1] == "    to compile with"
     first = "RMSNormFwdOp llama-3.1-8b-decode-float16"

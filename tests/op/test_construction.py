@@ -25,7 +25,9 @@ from tileops._core.boundary import instances
 from tileops._core.op import construct
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.targets import loading
+from tileops.elementwise import AddFwdOp
 from tileops.errors import SignatureError, SignatureTypeError
+from tileops.norm import RMSNormFwdOp
 
 STEPS = ["load", "check", "install", "register", "create"]
 
@@ -540,3 +542,9 @@ def test_implementation_table_is_kept_by_class():
     cls = add_op()
     assert construct.implementation_table(cls) is construct.implementation_table(cls)
     assert AddInterface in cls.interfaces.values()
+
+
+def test_an_op_is_shown_with_its_parameters():
+    assert repr(RMSNormFwdOp([64])) == "RMSNormFwdOp(normalized_shape=(64,), eps=None)"
+    assert repr(AddFwdOp()) == "AddFwdOp(alpha=1)"
+    assert repr(object.__new__(RMSNormFwdOp)) == "RMSNormFwdOp()", "a constructor may show itself"

@@ -38,12 +38,14 @@ class Library:
         name: as it is asked for.
         version: says its version, None where it is not installed.
         devices: device types it runs on.
+        package: what `pip install` takes to bring it; None where it comes by other ways.
         functions: by the op that each is compared with.
     """
 
     name: str
     version: Callable[[], str | None]
     devices: frozenset[str]
+    package: str | None
     functions: dict[str, Baseline] = field(default_factory=dict)
 
 
@@ -80,7 +82,10 @@ _loaded: set[Path] = set()
 
 
 def library(
-    name: str, version: Callable[[], str | None], devices: Iterable[str] = ("cpu", "cuda")
+    name: str,
+    version: Callable[[], str | None],
+    devices: Iterable[str] = ("cpu", "cuda"),
+    package: str | None = None,
 ) -> None:
     """Make a library known.
 
@@ -88,8 +93,9 @@ def library(
         name: as it is asked for.
         version: says its version, None where it is not installed.
         devices: device types it runs on.
+        package: what `pip install` takes to bring it; None where it comes by other ways.
     """
-    _libraries.setdefault(name, Library(name, version, frozenset(devices)))
+    _libraries.setdefault(name, Library(name, version, frozenset(devices), package))
 
 
 def baseline(name: str, *ops: str) -> Callable[[Baseline], Baseline]:
@@ -157,9 +163,10 @@ def _rival(name: str, device: torch.device) -> Rival:
     if found is None:
         known = ", ".join(sorted({*_libraries, COMPILED}))
         raise BaselineFault(f"no comparison is called {name}; known: {known}")
-    version = found.version()
-    if version is None:
-        raise BaselineFault(f"{name} is not installed")
     if device.type not in found.devices:
         raise BaselineFault(f"{name} does not run on {device.type}")
+    version = found.version()
+    if version is None:
+        hint = f"; `pip install {found.package}` brings it" if found.package else ""
+        raise BaselineFault(f"{name} is not installed{hint}")
     return Rival(name, version, found.functions, name == COMPILED)

@@ -38,7 +38,7 @@ from tileops.cli.options import (
 )
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
-from tileops.cli.run import Reasons, limit_text, state_text, time_text
+from tileops.cli.run import Reasons, count_text, limit_text, state_text, time_text
 from tileops.cli.specs import (
     all_specs,
     class_of,
@@ -207,7 +207,7 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
         raise UsageFault(
             f"no {kind} row is of these labels and dtype; `tileops show OP` lists an op's rows"
         )
-    print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong", "left out")))
+    print(count_text(states))
     if known:
         print(f"{known} known before" + (f", {known_wrong} of them wrong" if known_wrong else ""))
     if session.stopped:

@@ -2,7 +2,8 @@
 
 The call is described, not made: a shape per tensor, and where it matters a dtype and constructor
 arguments; or a workload row, the smallest where nothing is said. A dtype that is not given is that
-of the smallest row. Nothing is computed and no memory is taken; but the device has to be there, for kernels look at what it is.
+of the smallest row. Nothing is computed and no memory is taken. The device is one of this machine:
+kernels look at what it is.
 
   tileops explain RMSNormFwdOp --dtype bfloat16
   tileops explain RMSNormFwdOp --row llama-3.1-8b-prefill

@@ -1,7 +1,8 @@
 """Run an op's workload rows: judge the numbers, then show what each call was and what it took.
 
 The data are those of the row, the same in every run. Results are compared with the op's reference
-within the tolerance of their dtype. A row that does not fit into memory is left out.
+within the tolerance of their dtype. A row that does not fit into memory is left out. Rows may be
+large and take long: --row chooses some, --dtype those of one dtype.
 
   tileops run RMSNormFwdOp --row llama-3.1-8b-decode --dtype bfloat16
 """
@@ -9,6 +10,7 @@ within the tolerance of their dtype. A row that does not fit into memory is left
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -58,12 +60,16 @@ def run(args: argparse.Namespace) -> int:
     rows = [RowCase(spec, case) for case in cases(spec, args.rows, args.dtype)]
     sweep = Sweep(rows, device, Manner(target=usable_target(args.target)))
     reasons = Reasons()
+    if not args.json:
+        print(f"{len(rows)} rows; --row chooses" if len(rows) > 1 else "1 row", flush=True)
     with progress(len(rows), silent=args.json) as told:
         for record in sweep:
             records.append(record)
             told.advance("\n".join(_lines(record, reasons)))
     if args.json:
         print_json([record.data() for record in records])
+    else:
+        print(count_text(Counter(record.state for record in records)))
     states = {record.state for record in records}
     return 1 if WRONG in states or RIGHT not in states else 0
 
@@ -128,6 +134,11 @@ def state_text(state: str) -> str:
     """The state of a row in its colour."""
     colours: dict[str, Style] = {"right": "green", "wrong": "red"}
     return painted(state, colours.get(state, "yellow"))
+
+
+def count_text(states: Mapping[str, int]) -> str:
+    """How many rows came to which state."""
+    return ", ".join(f"{states.get(state, 0)} {state}" for state in ("right", "wrong", "left out"))
 
 
 def _pairs(named: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ from tileops._core.boundary.boundary import CallEntry
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.table import EMPTY_TABLE
+from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
 from tileops._core.op.kinds import NO_KIND, Kind
 
@@ -124,6 +125,12 @@ class OpState(ABC):
     _last_call: SignatureCall | None = None
     _tune_requested: bool = False
     _tune_warned: bool = False
+
+    def __repr__(self) -> str:
+        """The class with its parameters, as far as construction has come."""
+        known = (name for name in self._parameter_names if hasattr(self, name))
+        given = ", ".join(f"{name}={shown(getattr(self, name))}" for name in known)
+        return f"{type(self).__name__}({given})"
 
     if not TYPE_CHECKING:
         # A type checker would take any attribute for one that may be assigned.

@@ -377,6 +377,33 @@ def test_composite_that_a_target_serves_traces_its_kernel():
     assert compiled(op)(x).tolist() == [7, 7, 7]
 
 
+def test_target_that_has_built_no_kernel_for_traced_shapes_says_so():
+    cls = composite(add_op())
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda x: lambda x: x * 7
+    )
+    op = cls(target="east")
+    op(torch.ones(3))
+    with pytest.raises(Exception, match="call the op once with such inputs") as caught:
+        compiled(op)(torch.ones(4))
+    assert f"{cls.__name__}: target 'east' has built no kernel for these shapes" in str(caught.value)
+    op(torch.ones(4))
+    torch._dynamo.reset()
+    assert compiled(op)(torch.ones(4)).tolist() == [7] * 4
+
+
+@pytest.mark.parametrize("call", [lambda op: op, compiled])
+def test_mixed_precision_leaves_a_target_s_kernel_of_a_composite_alone(call):
+    cls = composite(add_op())
+    backend.register_kernel_builder(
+        op=cls.__name__, target="east", build_kernel=lambda x: lambda x: torch.outer(x, x) @ x
+    )
+    op, x = cls(target="east"), torch.ones(3)
+    op(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert call(op)(x).dtype is torch.float32
+
+
 def test_traced_kernel_of_a_target_gets_what_an_eager_one_gets():
     part = add_op()
     stages = {"kind": "composite", "stages": [{"name": "add", "op": part.__name__}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -113,11 +114,18 @@ class Serving(Construction):
         kernel = self._target_kernel(binding, record.device, inputs)
         effect = record.facts.branch.effect
         try:
-            result = kernel(*self._readied(inputs, effect.writes), **arguments)
+            with self._as_declared(record.device):
+                result = kernel(*self._readied(inputs, effect.writes), **arguments)
         except Exception as error:
             add_note(error, f"in the kernel of target {binding[0]!r} for {self._name}")
             raise
         return adopt_callers_tensors(result, effect, self._spec, tensors)
+
+    def _as_declared(self, device: torch.device | None) -> AbstractContextManager[Any]:
+        """Leaves dtypes to the kernel under automatic mixed precision, as an operator does."""
+        if self.compile_op_names or device is None or not torch.is_autocast_enabled(device.type):
+            return nullcontext()
+        return torch.autocast(device.type, enabled=False)
 
     def _readied(self, inputs: tuple[Any, ...], written: Container[str]) -> list[Any]:
         """The inputs in the form that a target's kernel may rely on; written ones as they are.
@@ -147,6 +155,12 @@ class Serving(Construction):
         key = (device, *slots)
         kernel = kernels.get(key)
         if kernel is None:
+            if torch.compiler.is_compiling():
+                raise RuntimeError(
+                    f"{self._name}: target {target!r} has built no kernel for these shapes and "
+                    "dtypes, and a compiler cannot: call the op once with such inputs before it "
+                    "is compiled, and compile it without dynamic sizes"
+                )
             with self._turn(key):
                 kernel = kernels.get(key)
                 if kernel is None:
@@ -198,7 +212,8 @@ class Serving(Construction):
         tensors["out"] = arguments.get("out")
         presence = {name: tensor is not None for name, tensor in tensors.items()}
         effect = self._signature.effect_branch(self, presence)
-        result = kernel(*self._readied(inputs, effect.writes), **arguments)
+        with self._as_declared(device):
+            result = kernel(*self._readied(inputs, effect.writes), **arguments)
         return adopt_callers_tensors(result, effect, self._spec, tensors)
 
     @property

@@ -54,3 +54,26 @@ def test_compiling_calls_the_op_and_what_it_is_compared_with() -> None:
     task = (row.spec.name, row.case, "cpu", ("torch",), default_folder(), None)
     warming._compile(task)
     warming._compile(("LayerNormBwdOp", *task[1:]))  # what fails is said by the measurement
+
+
+class Idle:
+    """A pool that runs nothing."""
+
+    def map(self, function: object, tasks: list[object]) -> list[None]:
+        return [None for _ in tasks]
+
+    def shutdown(self, **how: bool) -> None:
+        pass
+
+
+def test_there_are_no_more_processes_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def pool(jobs: int) -> Idle:
+        asked.append(jobs)
+        return Idle()
+
+    monkeypatch.setattr(warming, "_pool", pool)
+    given = rows()
+    assert list(warmed(given, CPU, [], default_folder(), 10**9)) == given
+    assert asked == [os.cpu_count()]

@@ -8,6 +8,7 @@ row is measured, and is said there.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -43,10 +44,10 @@ def warmed(
         device: where.
         against: names of the libraries that are compared with.
         folder: where their functions lie.
-        jobs: how many processes compile.
+        jobs: how many processes compile; no more than there are processors.
         target: what serves the ops; the device decides where absent.
     """
-    waiting = iter(rows)
+    waiting, jobs = iter(rows), min(jobs, os.cpu_count() or 1)
     pool = _pool(jobs)
     try:
         while chunk := list(islice(waiting, jobs * ROWS_PER_JOB)):

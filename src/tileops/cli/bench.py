@@ -123,7 +123,7 @@ def _add_manner(how: argparse._ArgumentGroup) -> None:
         type=at_least(int, 0),
         default=0,
         metavar="N",
-        help="compile in N processes before timing",
+        help="compile in N processes before timing, at most one for each processor",
     )
     how.add_argument(
         "--seconds",

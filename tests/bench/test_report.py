@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.samples import H200, results, row
+from bench.samples import H200, other, results, row
 from docs.browser import BROWSER, browser
 from tileops.bench.peers import Match
-from tileops.bench.profiles import profiles
+from tileops.bench.profiles import Profile, Rate, profiles, unit_text
 from tileops.bench.report import html_page
 from tileops.bench.report.figures import families, figures, summary
 from tileops.bench.report.plots import histogram, roofline
@@ -129,6 +129,38 @@ def test_points_lie_below_the_roofs() -> None:
     assert 'class="roof"' not in roofline(found, None)
     without = figures([H200], [row("CopyFwdOp", "x", flops=0)])
     assert roofline(without, None) == ""
+
+
+def test_times_that_say_little_are_marked() -> None:
+    steady = row("SumFwdOp", "steady")
+    apart = {"median": 1e-5, "low": 5e-6, "high": 2e-5, "calls": 50}
+    rows = [steady, {**row("SumFwdOp", "apart"), "timing": apart}]
+    compared = {**row("SumFwdOp", "beside"), "others": [{**other("torch", 1e-5), "timing": apart}]}
+    page = html_page(Results([H200], [*rows, compared]))
+    assert page.count("<small> unsteady</small>") == 2
+    assert "5.00 μs to 20.0 μs, 50 calls, unsteady" in page
+    assert "2 unsteady" in page
+    assert "unsteady<" not in html_page(Results([H200], [steady]))
+
+
+def test_limits_that_nobody_knows_are_told() -> None:
+    known, unknown = row("SumFwdOp", "x"), row("SumFwdOp", "y", reading=None)
+    told = "Limits of NVIDIA H200 are unknown: `tileops doctor --measure` there finds them"
+    assert told in html_page(Results([H200], [unknown]))
+    assert told not in html_page(Results([H200], [unknown, known]))
+
+
+def test_a_cpu_has_no_cores_of_a_gpu() -> None:
+    assert unit_text("tensor_core.bf16", "cpu") == "matrix bf16"
+    assert unit_text("memory", "cpu") == "memory"
+    assert unit_text("cuda_core.fp32", "cuda:0") == "cuda_core.fp32"
+    on_cpu = row("SumFwdOp", "x", device="cpu")
+    rates = {"memory": Rate(None, 1e12), "cuda_core.fp32": Rate(None, 1e12)}
+    profile = Profile(H200["device"], "here", rates)
+    assert "vector fp32: 1.00 TFLOP/s" in roofline(figures([H200], [on_cpu]), profile)
+    page = html_page(Results([H200], [on_cpu]))
+    assert "FLOP on vector fp32" in page
+    assert "cuda_core" not in page
 
 
 def test_a_histogram_counts_shares() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tileops.bench import calls
+from tileops.bench import calls, clock
+from tileops.bench.ceilings import write_profile
 from tileops.bench.environment import device_name
 from tileops.bench.profiles import measured_file
 from tileops.norm import RMSNormFwdOp, reference
@@ -59,6 +60,25 @@ def test_a_damaged_profile_makes_no_op_wrong(
 def test_how_many_rows_there_are_is_told_first(tileops: Run) -> None:
     first, *_, last = tileops(*DECODE).out.splitlines()
     assert (first, last) == ("2 rows; --row chooses", "2 right, 0 wrong, 0 left out")
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_times_that_say_little_and_limits_that_nobody_knows_are_told(
+    command: str, tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(clock, "UNSTEADY", 0.0)
+    outcome = tileops(command, *DECODE[1:], "--dtype", "float16")
+    assert " calls, unsteady)" in outcome.out
+    assert outcome.out.splitlines()[-1] == (
+        "1 unsteady: the middle half of a time is spread more than 2-fold"
+    )
+    hint = "limits of this device are unknown: `tileops doctor --measure` finds them\n"
+    assert outcome.err == hint
+    write_profile(torch.device("cpu"), {"memory": 1e12, "cuda_core.fp32": 1.0})
+    outcome = tileops(command, *DECODE[1:], "--dtype", "float16")
+    assert outcome.err == ""
+    assert "of the vector fp32 limit" in outcome.out, "a CPU has no cores of a GPU"
 
 
 def test_a_case_is_named_by_its_id(tileops: Run) -> None:

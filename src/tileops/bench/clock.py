@@ -21,6 +21,8 @@ FLUSH_BYTES = 1 << 30
 """Written before each call: more than any L2 cache, and longer than the host takes to launch."""
 LEAST, MOST = 3, 50
 """Calls that are timed, however slow or fast they are."""
+UNSTEADY = 2.0
+"""Where the middle half is spread by more than this factor, the median says little."""
 ROUNDS = 5
 """How often contestants take turns, so that a device that slows down slows all of them."""
 
@@ -37,6 +39,16 @@ class Timing:
     low: float
     high: float
     calls: int
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether the middle half is too wide for the median to say much."""
+        return is_spread(self.low, self.high)
+
+
+def is_spread(low: float, high: float) -> bool:
+    """Whether the ends of a middle half are too far from each other."""
+    return high > UNSTEADY * low
 
 
 def timing(found: Sequence[float]) -> Timing:

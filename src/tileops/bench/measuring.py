@@ -126,6 +126,12 @@ class RowRecord:
     reading: Reading | None = None
     others: tuple[OtherRecord, ...] = ()
 
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether its time, or one that it is compared with, says little."""
+        timings = (self.timing, *(other.timing for other in self.others))
+        return any(each is not None and each.is_unsteady for each in timings)
+
     def data(self) -> dict[str, Any]:
         """The record as plain data."""
         return asdict(self)

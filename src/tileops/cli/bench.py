@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -38,7 +37,7 @@ from tileops.cli.options import (
 )
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import progress
-from tileops.cli.run import Reasons, count_text, limit_text, state_text, time_text
+from tileops.cli.run import Reasons, Tally, limit_text, state_text, time_text
 from tileops.cli.specs import (
     all_specs,
     class_of,
@@ -201,13 +200,13 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     session = Session(order, results, around, Keeper(file, results))
     if args.junit:
         _write_junit(args.junit, results, None)  # what cannot be written is told before measuring
-    states = _measured(session)
+    tally = _measured(session)
     if not results.rows and session.stopped is None:
         kind = "published" if published else "workload"
         raise UsageFault(
             f"no {kind} row is of these labels and dtype; `tileops show OP` lists an op's rows"
         )
-    print(count_text(states))
+    tally.tell(order.device)
     if known:
         print(f"{known} known before" + (f", {known_wrong} of them wrong" if known_wrong else ""))
     if session.stopped:
@@ -291,18 +290,17 @@ def _compared(baseline: Results) -> list[str]:
     return sorted({name for row in baseline.rows for name in row["against"]})
 
 
-def _measured(session: Session) -> Counter[str]:
-    """Measure, and tell of each row; how many came to which state."""
-    states: Counter[str] = Counter()
-    reasons = Reasons()
+def _measured(session: Session) -> Tally:
+    """Measure, and tell of each row; what they came to."""
+    tally, reasons = Tally(), Reasons()
     try:
         with progress(session.most) as bar:
             for record in session.records():
-                states[record.state] += 1
+                tally.add(record)
                 bar.advance("\n".join(_lines(record, reasons)))
     except RowFault as fault:
         raise UsageFault(str(fault)) from fault
-    return states
+    return tally
 
 
 def _tell_unlike(published: PublishedRows) -> None:
@@ -321,7 +319,7 @@ def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
         return
     served = f", by {', '.join(record.kernels)}" if record.kernels else ""
     busy = f"; the host {record.host.median * 1e6:,.1f} us" if record.host else ""
-    limit = limit_text(record.reading)
+    limit = limit_text(record)
     yield f"{name}: {time_text(record.timing)}{limit}{served}{busy}"
     for other in record.others:
         yield f"  {other.name}: {_other_text(other, record.timing.median)}"

@@ -9,6 +9,7 @@ command fail.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the model and print its report; 1 when the embeddings are wrong."""
     with waiting("loading torch", silent=args.json):
+        from tileops.bench.profiles import unknown_limits
         from tileops.demo import BUILT_IN_SENTENCES, read_sentences, run_demo
 
     if args.file is not None and args.sentences:
@@ -41,12 +43,15 @@ def run(args: argparse.Namespace) -> int:
     sentences = read_sentences(args.file) if args.file is not None else args.sentences
     work = "embedding the sentences, twice to compare, and timing each op"
     with waiting(work, silent=args.json):
-        device = str(device_named(args.device))
-        report = run_demo(sentences or BUILT_IN_SENTENCES, device)
+        device = device_named(args.device)
+        report = run_demo(sentences or BUILT_IN_SENTENCES, str(device))
     if args.json:
         print_json(report.data())
     else:
-        print(_text(report))
+        print(_text(report), flush=True)
+        hint = unknown_limits(device)
+        if hint:
+            print(hint, file=sys.stderr)
     return 0 if report.passed else 1
 
 

@@ -91,6 +91,7 @@ def _facts(unread: Sequence[str]) -> dict[str, Any]:
 def _measure(args: argparse.Namespace) -> int:
     """Measure a device, keep its profile, print the rates."""
     from tileops.bench.ceilings import ceilings, write_profile
+    from tileops.bench.profiles import unit_text
 
     device = device_named(args.device)
     if device.type not in {"cpu", "cuda"}:
@@ -101,7 +102,9 @@ def _measure(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"file": str(file), "rates": rates})
     else:
-        rows = [(name, f"{rate / 1e9:,.1f}") for name, rate in rates.items()]
+        rows = [
+            (unit_text(name, device.type), f"{rate / 1e9:,.1f}") for name, rate in rates.items()
+        ]
         print(table(("unit", "10^9 a second"), rows, right=frozenset({1})))
         print(f"kept in {file}")
     return 0

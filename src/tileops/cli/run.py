@@ -10,6 +10,7 @@ large and take long: --row chooses some, --dtype those of one dtype.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -30,9 +31,10 @@ from tileops.cli.specs import (
 )
 
 if TYPE_CHECKING:
+    import torch
+
     from tileops.bench.clock import Timing
     from tileops.bench.measuring import RowRecord
-    from tileops.bench.profiles import Reading
 
 
 _LONG = 40
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
     spec = spec_named(args.op)
     device = device_named(args.device)
-    records = []
+    records, tally = [], Tally()
     rows = [RowCase(spec, case) for case in cases(spec, args.rows, args.dtype)]
     sweep = Sweep(rows, device, Manner(target=usable_target(args.target)))
     reasons = Reasons()
@@ -65,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
     with progress(len(rows), silent=args.json) as told:
         for record in sweep:
             records.append(record)
+            tally.add(record)
             told.advance("\n".join(_lines(record, reasons)))
     if args.json:
         print_json([record.data() for record in records])
     else:
-        print(count_text(Counter(record.state for record in records)))
-    states = {record.state for record in records}
-    return 1 if WRONG in states or RIGHT not in states else 0
+        tally.tell(device)
+    return 1 if tally.states[WRONG] or not tally.states[RIGHT] else 0
 
 
 def cases(spec: OpSpec, labels: Sequence[str] | None, dtype: str | None) -> list[Case]:
@@ -113,6 +115,36 @@ class Reasons:
         return reason.replace("\n", "\n    ")
 
 
+class Tally:
+    """What rows came to, told at the end.
+
+    Attributes:
+        states: how many came to which state.
+        unsteady: how many have times that say little.
+    """
+
+    def __init__(self) -> None:
+        self.states: Counter[str] = Counter()
+        self.unsteady = 0
+
+    def add(self, record: RowRecord) -> None:
+        """Count a row."""
+        self.states[record.state] += 1
+        self.unsteady += record.is_unsteady
+
+    def tell(self, device: torch.device) -> None:
+        """Print the counts, and how the limits of the device are found where they are unknown."""
+        from tileops.bench.profiles import unknown_limits
+
+        shown = ("right", "wrong", "left out")
+        print(", ".join(f"{self.states[state]} {state}" for state in shown), flush=True)
+        if self.unsteady:
+            print(f"{self.unsteady} unsteady: the middle half of a time is spread more than 2-fold")
+        hint = unknown_limits(device) if self.states["right"] else None
+        if hint:
+            print(hint, file=sys.stderr)
+
+
 def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
     """A record for people."""
     reason = f": {reasons.text(record)}" if record.reason else ""
@@ -127,7 +159,7 @@ def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
         yield f"  work      {record.flops:,} flops, {record.bytes:,} bytes"
     kernels = ", ".join(record.kernels) or "what the target built"
     yield f"  served    by {kernels} ({record.target})"
-    yield f"  time      {time_text(record.timing)}{limit_text(record.reading)}"
+    yield f"  time      {time_text(record.timing)}{limit_text(record)}"
 
 
 def state_text(state: str) -> str:
@@ -136,24 +168,24 @@ def state_text(state: str) -> str:
     return painted(state, colours.get(state, "yellow"))
 
 
-def count_text(states: Mapping[str, int]) -> str:
-    """How many rows came to which state."""
-    return ", ".join(f"{states.get(state, 0)} {state}" for state in ("right", "wrong", "left out"))
-
-
 def _pairs(named: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={text}" for name, text in named.items())
 
 
 def time_text(timing: Timing) -> str:
-    """A median with its spread, in microseconds."""
+    """A median with its spread, in microseconds; marked where the spread says not to trust it."""
     low, middle, high = (seconds * 1e6 for seconds in (timing.low, timing.median, timing.high))
-    return f"{middle:,.1f} us ({low:,.1f} to {high:,.1f}, {timing.calls} calls)"
+    mark = ", unsteady" if timing.is_unsteady else ""
+    return f"{middle:,.1f} us ({low:,.1f} to {high:,.1f}, {timing.calls} calls{mark})"
 
 
-def limit_text(reading: Reading | None) -> str:
+def limit_text(record: RowRecord) -> str:
     """The fraction of the device's limit; nothing where that is not known."""
+    from tileops.bench.profiles import unit_text
+
+    reading = record.reading
     if reading is None:
         return ""
     excess = f"; the roofline counts too much, {reading.excess}" if reading.excess else ""
-    return f", {reading.efficiency:.0%} of the {reading.limit} limit{excess}"
+    limit = unit_text(reading.limit, record.device)
+    return f", {reading.efficiency:.0%} of the {limit} limit{excess}"

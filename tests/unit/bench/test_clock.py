@@ -13,6 +13,8 @@ CPU = torch.device("cpu")
 
 def test_the_spread_is_the_middle_half() -> None:
     found = timing([5.0, 1.0, 2.0, 3.0, 4.0])
+    assert not found.is_unsteady, "from 2 to 4"
+    assert timing([1.0, 1.0, 3.0, 3.0]).is_unsteady
     assert (found.median, found.low, found.high, found.calls) == (3.0, 2.0, 4.0, 5)
 
 

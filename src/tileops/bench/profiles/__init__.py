@@ -25,6 +25,7 @@ from tileops.bench.environment import device_name
 from tileops.errors import TileOpsError
 
 MEMORY = "memory"
+_ON_CPU = {"tensor_core": "matrix", "cuda_core": "vector"}
 
 
 class ProfileFault(TileOpsError, ValueError):
@@ -186,3 +187,22 @@ def profile_named(device: str) -> Profile | None:
     except ProfileFault as fault:
         hint = "`tileops doctor --measure` writes it anew"
         raise ProfileFault(f"{file}: {fault}; {hint}") from fault
+
+
+def unit_text(unit: str, device: str) -> str:
+    """A compute unit for people: a CPU has no cores of a GPU, only the rates that they stand for.
+
+    Args:
+        unit: `memory` or `unit.type`.
+        device: the device as torch names it.
+    """
+    kind, _, dtype = unit.partition(".")
+    return f"{_ON_CPU[kind]} {dtype}" if device == "cpu" and kind in _ON_CPU else unit
+
+
+def unknown_limits(device: torch.device) -> str | None:
+    """How to learn the limits of a device; None where they are known, or cannot be measured."""
+    if device.type not in {"cpu", "cuda"} or profile_for(device) is not None:
+        return None
+    option = "" if device.type == "cpu" else f" --device {device}"
+    return f"limits of this device are unknown: `tileops doctor --measure{option}` finds them"

@@ -8,6 +8,7 @@ from math import exp, log
 from statistics import median
 from typing import Any
 
+from tileops.bench.clock import is_spread
 from tileops.bench.measuring import RIGHT
 from tileops.bench.ratios import Best, best_other
 
@@ -39,6 +40,12 @@ class Figure:
         """The fraction of the device's limit that was reached."""
         reading = self.row["reading"]
         return None if reading is None else float(reading["efficiency"])
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether its time, or one that it is compared with, says little."""
+        timings = (self.row["timing"], *(other["timing"] for other in self.row["others"]))
+        return any(each and is_spread(each["low"], each["high"]) for each in timings)
 
     @property
     def intensity(self) -> float | None:

@@ -12,9 +12,10 @@ from math import log2
 from string import Template
 from typing import Any
 
+from tileops.bench.clock import is_spread
 from tileops.bench.measuring import LEFT_OUT, WRONG
 from tileops.bench.peers import Match
-from tileops.bench.profiles import profile_named
+from tileops.bench.profiles import profile_named, unit_text
 from tileops.bench.report.figures import LEVEL, Figure, Summary, families, figures, summary
 from tileops.bench.report.plots import histogram, roofline
 from tileops.bench.report.text import amount, duration, percent, tag, text, times
@@ -72,6 +73,7 @@ def _tiles(found: Sequence[Figure], results: Results) -> str:
     """The whole in a few numbers."""
     whole = summary(found)
     counts = {state: results.count(state) for state in (WRONG, LEFT_OUT)}
+    counts["unsteady"] = sum(figure.is_unsteady for figure in found)
     left = " · ".join(f"{count} {state}" for state, count in counts.items() if count)
     tiles = [("rows right", f"{whole.rows:,}", f"{whole.ops} ops" + (f" · {left}" if left else ""))]
     if whole.ratio is not None:
@@ -127,18 +129,29 @@ def _plots(found: Sequence[Figure]) -> str:
         of_device = [figure for figure in found if figure.device == device]
         drawn.append((f"Roofline, {device}", roofline(of_device, profile_named(device))))
     drawn.append(("How near the limit", histogram(found)))
-    return "".join(
+    plots = "".join(
         tag("figure", tag("figcaption", text(name)) + plot) for name, plot in drawn if plot
     )
+    return plots + "".join(tag("p", text(note)) for note in _unknown_limits(found))
+
+
+def _unknown_limits(found: Sequence[Figure]) -> Iterator[str]:
+    """What to do for each device of which no row has a limit."""
+    known = {figure.device for figure in found if figure.efficiency is not None}
+    for device in dict.fromkeys(figure.device for figure in found):
+        if device not in known:
+            how = "`tileops doctor --measure` there finds them for the next `tileops bench`"
+            yield f"Limits of {device} are unknown: {how}."
 
 
 def _row(figure: Figure) -> str:
     """A row and, folded, all that is known of it."""
     row, best, share = figure.row, figure.best, figure.efficiency
     ratio = None if best is None else best.ratio
+    taken = duration(figure.seconds) + (tag("small", " unsteady") if figure.is_unsteady else "")
     cells = [
         tag("td", tag("b", text(row["op"])) + tag("small", text(row["case"])), class_="name"),
-        tag("td", duration(figure.seconds), data_name="device time" if row["host"] else "time"),
+        tag("td", taken, data_name="device time" if row["host"] else "time"),
         tag("td", _best(figure), data_name="best other"),
         tag("td", DASH if ratio is None else _ratio(ratio), data_name="ratio"),
         tag("td", DASH if share is None else _bar(share) + f" {percent(share)}",
@@ -202,7 +215,8 @@ def _detail(figure: Figure) -> str:
 def _work(row: Mapping[str, Any]) -> str:
     if row["flops"] is None:
         return ""
-    return f"{amount(row['flops'])}FLOP on {row['unit']}, {amount(row['bytes'])}B"
+    unit = unit_text(row["unit"], row["device"])
+    return f"{amount(row['flops'])}FLOP on {unit}, {amount(row['bytes'])}B"
 
 
 def _limit(row: Mapping[str, Any]) -> str:
@@ -210,7 +224,7 @@ def _limit(row: Mapping[str, Any]) -> str:
     if reading is None:
         return ""
     excess = f"; the roofline counts too much, {reading['excess']}" if reading["excess"] else ""
-    return f"{duration(reading['bound'])} by {reading['limit']}{excess}"
+    return f"{duration(reading['bound'])} by {unit_text(reading['limit'], row['device'])}{excess}"
 
 
 def _contestants(row: Mapping[str, Any]) -> str:
@@ -236,6 +250,7 @@ def _contestant(
     host: Mapping[str, Any] | None,
 ) -> str:
     half = f"{duration(timing['low'])} to {duration(timing['high'])}, {timing['calls']} calls"
+    half += ", unsteady" if is_spread(timing["low"], timing["high"]) else ""
     values = [duration(timing["median"]), half]
     values += [duration(each["median"]) if each else DASH for each in (graph, host)]
     cells = "".join(tag("td", value) for value in values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 
-from tileops.bench.profiles import MEMORY, Profile
+from tileops.bench.profiles import MEMORY, Profile, unit_text
 from tileops.bench.report.figures import Figure
 from tileops.bench.report.text import amount, duration, percent, tag, text
 
@@ -82,7 +82,7 @@ def roofline(found: Sequence[Figure], profile: Profile | None) -> str:
     roofs = _roofs(profile, drawn[0][2].device, {figure.row["unit"] for _, _, figure in drawn})
     highest = [rate for _, rate in roofs[1:]]
     axes = _Axes([x for x, _, _ in drawn] + [1.0], [y for _, y, _ in drawn] + highest)
-    parts = [*axes.grid(), *_roof_lines(axes, roofs)]
+    parts = [*axes.grid(), *_roof_lines(axes, roofs, drawn[0][2].row["device"])]
     for x, y, figure in drawn:
         row = figure.row
         told = f"{row['op']} {row['case']}: {amount(y)}FLOP/s, {duration(figure.seconds)}"
@@ -109,7 +109,7 @@ def _roofs(profile: Profile | None, device: str, units: set[str | None]) -> list
     return [(MEMORY, memory), *known] if memory is not None and known else []
 
 
-def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]]) -> Iterator[str]:
+def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]], place: str) -> Iterator[str]:
     """The slope of the memory, and a level for each unit, from where they meet."""
     if not roofs:
         return
@@ -127,9 +127,10 @@ def _roof_lines(axes: _Axes, roofs: Sequence[tuple[str, float]]) -> Iterator[str
         if knee >= right:
             continue
         y = axes.y(rate)
-        told = tag("title", f"{unit}: {amount(rate)}FLOP/s")
+        told = tag("title", f"{unit_text(unit, place)}: {amount(rate)}FLOP/s")
         yield tag("line", told, x1=axes.x(knee), y1=y, x2=axes.x(right), y2=y, class_="roof")
         label = unit.partition(".")[2] + (" cores" if unit.startswith("tensor") else "")
+        label = label if place != "cpu" else unit_text(unit, place)
         lowest = max(y - 4, lowest + LINE)  # labels of near roofs stand below each other
         at = {"x": WIDTH - RIGHT, "y": lowest, "text_anchor": "end"}
         labels.append(tag("text", text(label), **at, class_="roof-label"))

@@ -189,6 +189,7 @@ def test_doctor_measures_a_device(
     assert data["rates"]["memory"] > 0
     outcome = tileops("doctor", "--measure")
     assert outcome.out.startswith("unit ")
+    assert "\nvector fp32 " in outcome.out, "a CPU has no cores of a GPU"
     assert outcome.out.endswith(f"kept in {data['file']}\n")
     (record,) = tileops("run", "AddFwdOp", "--row", "minilm-l6-residual-float32", "--json").data
     assert record["reading"]["limit"] == "memory"
@@ -233,7 +234,10 @@ def report() -> DemoReport:
     return run_demo(BUILT_IN_SENTENCES)
 
 
-def test_demo_prints_ranking_table_and_check(tileops: Run) -> None:
+def test_demo_prints_ranking_table_and_check(
+    tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEOPS_CACHE_DIR", str(tmp_path))
     outcome = tileops("demo")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
@@ -245,6 +249,9 @@ def test_demo_prints_ranking_table_and_check(tileops: Run) -> None:
     assert header.split() == columns
     assert any(line.startswith("GemmFwdOp") for line in lines)
     assert "within the limit of 1e-04" in lines[-1]
+    assert outcome.err == (
+        "limits of this device are unknown: `tileops doctor --measure` finds them\n"
+    )
 
 
 def test_demo_takes_sentences_and_prints_data(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,60 @@ def test_a_name_that_means_nothing_is_one_error(site: Path, tmp_path: Path) -> N
         "ERROR: --tileops-ops: acme_nowhere is neither an implemented op nor a package that has "
         "one\n\n"
     )
+
+
+BACKEND = """
+import os
+from tileops import backend
+from tileops.kernels import Kernel
+from acme_served.ops import Interface
+class WideKernel(Kernel, Interface):
+    devices = frozenset({"cpu"})
+    @classmethod
+    def refusal(cls, call):
+        return None if call.n > 10**6 else "serves large tensors"
+    def forward(self, x):
+        return x + x
+backend.register_kernel_type("TwiceFwdOp", "wide", WideKernel)
+backend.register_detector(target="hyper", detect=lambda device: os.environ.get("HYPER_ON") == "1")
+backend.register_kernel_builder(
+    op="TwiceFwdOp", target="hyper", build_kernel=lambda x: lambda x: x * 2
+)
+"""
+SERVED = (
+    (
+        "HYPER",  # mistyped: nobody reads it
+        r"tileops: TwiceFwdOp: served by TorchKernel \(\d+ instances\); "
+        r"never chosen: wide \(WideKernel\), target 'hyper'\n",
+    ),
+    (
+        "HYPER_ON",
+        r"tileops: TwiceFwdOp: served by target 'hyper' \(\d+ instances\); "
+        r"never chosen: wide \(WideKernel\)\n",
+    ),
+)
+
+
+@pytest.mark.parametrize(("switch", "line"), SERVED, ids=["off", "on"])
+def test_a_run_tells_who_served_and_what_did_not_load(
+    switch: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {**pack("acme_served"), "hyper.py": BACKEND, "broken.py": "raise OSError('no driver')"}
+    files["acme-1.0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n"
+    files["acme-1.0.dist-info/entry_points.txt"] = (
+        "[tileops.ops]\nacme = acme_served:SPEC\n"
+        "[tileops.backends]\nbroken = broken\nhyper = hyper\n"
+    )
+    for name, text in files.items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setenv(switch, "1")
+    code, text = run(tmp_path / "site", tmp_path, "--tileops-ops", "TwiceFwdOp", "-k", "values")
+    assert code == 0, text
+    assert re.search(line, text), text
+    failure = "broken = broken: OSError: no driver"
+    assert f"tileops: a backend package could not be loaded: {failure}" in text
 
 
 @pytest.mark.usefixtures("fresh_registry")

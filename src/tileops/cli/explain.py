@@ -7,7 +7,7 @@ kernels look at what it is.
 
   tileops explain RMSNormFwdOp --dtype bfloat16
   tileops explain RMSNormFwdOp --row llama-3.1-8b-prefill
-  tileops explain RMSNormFwdOp --param normalized_shape=[4096] --shape x=8x4096 --dtype T=bfloat16
+  tileops explain RMSNormFwdOp --param 'normalized_shape=[4096]' --shape x=8x4096 --dtype T=bfloat16
 """
 
 from __future__ import annotations

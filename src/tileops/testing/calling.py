@@ -18,6 +18,7 @@ from tileops._core.spec.registry import lookup
 from tileops._core.validate.code import find_class
 from tileops._core.workload.arguments import constructor_value, names_a_dtype
 from tileops.testing.drawing import DrawnCall
+from tileops.testing.serving import note
 
 TOLERANCE = {
     "float32": 1e-4,
@@ -49,6 +50,7 @@ def class_of(op: str) -> type[Any]:
 def construct(call: DrawnCall) -> Op:
     """An instance with the call's parameters."""
     made: Op = class_of(call.op)(**parameters(call))
+    note(made)
     return made
 
 

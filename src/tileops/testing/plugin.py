@@ -5,12 +5,17 @@ Loaded wherever this package is installed beside pytest, so it imports nothing w
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 
 FOLDER = str(Path(__file__).parent / "generated")
 """Where the generated tests lie."""
+
+SERVED = "tileops served"
+"""The property of a test's report that holds what served which ops."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,11 +36,45 @@ def pytest_configure(config: pytest.Config) -> None:
     from tileops.testing.choice import ChoiceFault, chosen_ops
 
     try:
-        chosen_ops(names)
+        ops = chosen_ops(names)
     except ChoiceFault as fault:
         raise pytest.UsageError(f"--tileops-ops: {fault}") from None
     config.addinivalue_line("markers", "gpu: needs a CUDA device")
+    config.pluginmanager.register(ServingSummary(ops))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args[:] = []
     if FOLDER not in config.args:
         config.args.append(FOLDER)
+
+
+class ServingSummary:
+    """Tells at the end who served the ops under test, wherever their tests ran."""
+
+    def __init__(self, ops: Sequence[str]) -> None:
+        self._ops = ops
+        self._servers: Counter[tuple[str, str]] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Put what served into the report, which other processes send."""
+        from tileops.testing.serving import constructed_ops, servers_of
+
+        with constructed_ops() as ops:
+            try:
+                return (yield)
+            finally:
+                item.user_properties.append((SERVED, servers_of(ops)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what a report tells."""
+        if report.when == "call":
+            told = dict(report.user_properties).get(SERVED, ())
+            self._servers.update((op, server) for op, server in told)  # type: ignore[attr-defined]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """A line for each op, and for each backend that did not load."""
+        from tileops.testing.serving import summary
+
+        terminalreporter.section("tileops")
+        for line in summary(self._ops, self._servers):
+            terminalreporter.line(f"tileops: {line}")

@@ -21,6 +21,7 @@ from tileops.testing.calling import (
 )
 from tileops.testing.drawing import DrawnCall, drawn
 from tileops.testing.generated.test_gradients import assert_gradients, differentiable, gradients
+from tileops.testing.serving import note
 
 pytestmark = pytest.mark.gpu
 
@@ -37,7 +38,9 @@ def on_gpu(call: DrawnCall) -> tuple[Op, dict[str, Tensor]]:
     params = parameters(call)
     if "device" in params:
         params["device"] = "cuda"
-    return class_of(call.op)(**params), placed(call, "cuda")
+    op = class_of(call.op)(**params)
+    note(op)
+    return op, placed(call, "cuda")
 
 
 def on_cpu(returned: Any) -> Any:

@@ -80,3 +80,13 @@ def test_a_module_that_does_not_load_is_named(tmp_path: Path) -> None:
     (tmp_path / "norm.py").write_text("raise KeyError('of its own')\n")
     with pytest.raises(BaselineFault, match="norm.py: KeyError: 'of its own'"):
         load(tmp_path)
+
+
+def test_a_function_of_a_library_that_nobody_named_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from tileops.bench.baselines import baseline\n"
+        'baseline("unheard", "RMSNormFwdOp")(lambda op, x, weight: x)\n'
+    )
+    text = r"mine.py: .*no library is called unheard: make it known by library\('unheard', …\)"
+    with pytest.raises(BaselineFault, match=text):
+        load(tmp_path)

@@ -107,6 +107,13 @@ def test_a_run_goes_on_where_it_was_left(tileops: Run, tmp_path: Path) -> None:
     assert {row["others"][0]["state"] for row in report["rows"]} == {"right"}
 
 
+def test_ops_with_which_a_library_cannot_be_compared_are_told(tileops: Run) -> None:
+    outcome = tileops(
+        "bench", "DropoutFwdOp", "--budget", "1", "--seconds", "0", "--against", "torch"
+    )
+    assert "\ntorch has no function for DropoutFwdOp; --baselines names a folder" in outcome.out
+
+
 def test_results_of_another_device_are_not_mixed(tileops: Run, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     known = {**KIND, "environments": [{**H200, "device": "Abacus"}]}

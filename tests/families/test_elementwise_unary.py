@@ -9,6 +9,7 @@ import torch
 
 from tileops import elementwise as ew
 from tileops.elementwise import reference
+from tileops.elementwise.ops.pointwise import UnaryOp
 from tileops.errors import SignatureError
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
@@ -246,3 +247,8 @@ def test_bounds_that_are_refused():
         ew.HardtanhFwdOp(max_val=1e6)(x)
     assert raised.value.phase == "call"
     ew.ClampScalarFwdOp(max=INF)(x)
+
+
+def test_a_function_that_no_table_has_is_refused_where_the_op_is_defined():
+    with pytest.raises(TypeError, match="SoftsignFwdOp: the function 'softsign' is in no table"):
+        type("SoftsignFwdOp", (UnaryOp,), {"function": "softsign"})

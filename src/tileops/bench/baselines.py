@@ -104,11 +104,18 @@ def baseline(name: str, *ops: str) -> Callable[[Baseline], Baseline]:
     Args:
         name: the library.
         ops: names of the ops.
+
+    Raises:
+        BaselineFault: no library of this name was made known.
     """
 
     def register(function: Baseline) -> Baseline:
-        functions = _libraries[name].functions
-        functions.update(dict.fromkeys(ops, function))
+        if name not in _libraries:
+            raise BaselineFault(
+                f"no library is called {name}: make it known by library({name!r}, …) in "
+                "libraries.py of the same folder, which is loaded first"
+            )
+        _libraries[name].functions.update(dict.fromkeys(ops, function))
         return function
 
     return register
@@ -126,7 +133,10 @@ def load(folder: Path) -> None:
         BaselineFault: there is no such folder, or a module does not load.
     """
     if not folder.is_dir():
-        raise BaselineFault(f"comparisons are modules in a folder, and {folder} is none")
+        raise BaselineFault(
+            f"comparisons are modules in a folder, and {folder} is none: --baselines names one, "
+            "such as benchmarks/baselines in a checkout of tileops"
+        )
     files = sorted(folder.glob("*.py"), key=lambda file: (file.stem != "libraries", file.name))
     for file in (each.resolve() for each in files):
         if file not in _loaded:

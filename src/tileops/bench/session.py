@@ -85,7 +85,7 @@ class Session:
         rows = by_turns(order.specs, self._left, largest=order.largest)
         if order.jobs:
             rows = warmed(rows, order.device, order.against, folder, order.jobs, order.target)
-        against = rivals(order.against, order.device)
+        self._against = against = rivals(order.against, order.device)
         manner = Manner(against, order.graphs, order.seconds, order.patience, order.target)
         self._sweep = Sweep(rows, order.device, manner, order.budget)
 
@@ -93,6 +93,13 @@ class Session:
     def stopped(self) -> str | None:
         """Why some rows were not begun; None where all were."""
         return self._sweep.stopped
+
+    def uncompared(self) -> Iterator[tuple[str, list[str]]]:
+        """Libraries with the ops that were asked for and for which they have no function."""
+        for rival in self._against:
+            names = [s.name for s in self._order.specs if s.name not in rival.functions]
+            if names:
+                yield rival.name, names
 
     @property
     def most(self) -> int:

@@ -211,6 +211,7 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
         print(f"{known} known before" + (f", {known_wrong} of them wrong" if known_wrong else ""))
     if session.stopped:
         print(f"stopped: {session.stopped}")
+    _tell_uncompared(args, session)
     if published:
         _tell_unlike(published)
     verdict = _checked(args, results, baseline)
@@ -301,6 +302,12 @@ def _measured(session: Session) -> Tally:
     except RowFault as fault:
         raise UsageFault(str(fault)) from fault
     return tally
+
+
+def _tell_uncompared(args: argparse.Namespace, session: Session) -> None:
+    """Say with what ops that were named could not be compared."""
+    for name, ops in session.uncompared() if args.ops else ():
+        print(f"{name} has no function for {', '.join(ops)}; --baselines names a folder of them")
 
 
 def _tell_unlike(published: PublishedRows) -> None:

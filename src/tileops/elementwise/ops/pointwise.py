@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from tileops._core.op import Op
 from tileops.elementwise.kernels import (
+    FUNCTIONS,
     BinaryFwdInterface,
     PointwiseCall,
     PointwisePortableKernel,
@@ -25,6 +26,15 @@ class PointwiseOp(Op):
     kernel_types = {"tile": PointwiseTileKernel, "portable": PointwisePortableKernel}
     function: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        name = vars(cls).get("function")
+        if name is not None and name not in FUNCTIONS:
+            raise TypeError(
+                f"{cls.__name__}: the function {name!r} is in no table: torch's goes into "
+                "FUNCTIONS of kernels/pointwise.py, the device's into that of programs/functions.py"
+            )
 
     def apply(
         self, interface: str, data: Tensor, *operands: Tensor | None, inplace: bool = False

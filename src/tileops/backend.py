@@ -54,6 +54,6 @@ def registered_targets(op: str | None = None) -> tuple[str, ...]:
 
 
 def load_failures() -> tuple[str, ...]:
-    """A line per backend package that could not be loaded: name, value, exception."""
+    """A line per backend package that could not be loaded: name, value, exception, place."""
     loading.ensure_loaded()
     return loading.failures()

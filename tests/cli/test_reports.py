@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -198,13 +199,19 @@ def test_doctor_measures_a_device(
     assert "device meta cannot be measured: it is neither cpu nor cuda" in refused.err
 
 
-def test_doctor_fails_on_a_backend_that_does_not_load(
+def test_doctor_fails_on_a_backend_that_does_not_load_and_says_so_once(
     tileops: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        backend, "load_failures", lambda: ("acme = acme.ops: ImportError: no acme",)
-    )
-    outcome = tileops("doctor")
+    failure = "acme = acme.ops: ImportError: no acme"
+
+    def load_failures() -> tuple[str]:
+        warnings.warn(f"a backend package could not be loaded: {failure}", RuntimeWarning)
+        return (failure,)
+
+    monkeypatch.setattr(backend, "load_failures", load_failures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcome = tileops("doctor")
     assert outcome.code == 1
     assert "load failure: acme = acme.ops: ImportError: no acme\n" in outcome.out
     assert outcome.out.endswith("NOT healthy: see what is at fault\n")

@@ -47,14 +47,39 @@ def test_default_target_loads_nothing(packages):
     assert backend.default_target() == "c"
 
 
-def test_failed_package_leaves_nothing_and_is_reported(packages):
+def test_failed_package_leaves_nothing_and_is_reported(packages, tmp_path):
     packages(pkg_d=HALF.format(error="OSError('no driver')"), pkg_e=GOOD.format(name="e"))
     with pytest.warns(RuntimeWarning, match="pkg_d = pkg_d: OSError: no driver.*load_failures"):
         assert backend.registered_targets() == ("e",)
     assert backend.registered_targets("A") == ()
     assert registry.added_kernel_types("A") == {}
-    assert backend.load_failures() == ("pkg_d = pkg_d: OSError: no driver",)
+    source = tmp_path / "pkg_d.py"
+    last = len(source.read_text().splitlines())
+    assert backend.load_failures() == (
+        f"pkg_d = pkg_d: OSError: no driver (at {source}:{last}; to see the traceback: "
+        "python -c 'import pkg_d')",
+    )
     assert loading.hint() == "; see tileops.backend.load_failures()"
+
+
+@pytest.mark.parametrize(
+    ("helper", "place"),
+    [
+        ("import json\ndef start():\n    json.loads('{')", "half_help.py:3"),
+        ("def", "half_help.py:1"),
+        ("def start():\n    compile('def', '<text>', 'exec')", "half_help.py:2"),
+    ],
+    ids=["library", "syntax", "syntax of a text"],
+)
+def test_a_failure_says_where_in_the_package(packages, tmp_path, helper, place):
+    folder = tmp_path / "half"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from half.half_help import start\nstart()")
+    (folder / "half_help.py").write_text(helper)
+    packages(half="")
+    with pytest.warns(RuntimeWarning, match="could not be loaded"):
+        (line,) = backend.load_failures()
+    assert f"(at {folder / place}; to see the traceback: python -c 'import half')" in line
 
 
 def test_missing_module_is_a_failure_like_any_other(packages):
@@ -97,7 +122,9 @@ def test_every_failure_is_one_printable_line(packages, source, failure):
     packages(pkg_q=half, pkg_r=GOOD.format(name="r"))
     with pytest.warns(RuntimeWarning, match="could not be loaded"):
         assert backend.registered_targets() == ("r",)
-    assert backend.load_failures() == (f"pkg_q = pkg_q: {failure}",)
+    (line,) = backend.load_failures()
+    assert line.startswith(f"pkg_q = pkg_q: {failure} (at ")
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize("value", ["", "a b c!!", "-"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -67,9 +68,11 @@ def test_what_a_thread_of_a_failed_package_registers_later_is_refused(
     world.go.set()
     assert world.done.wait(10)
     assert [type(error) for error in world.seen] == [BackendError] * 3
-    assert str(world.seen[0]) == (
-        "a detector of target 'late': entry point pkg_late (pkg_late) failed to load (OSError: no "
-        "driver), so that what it registers is refused until the process ends"
+    assert re.fullmatch(
+        r"a detector of target 'late': entry point pkg_late \(pkg_late\) failed to load \(OSError: "
+        r"no driver \(at .*pkg_late\.py:\d+; .*\)\), so that what it registers is refused until the "
+        r"process ends",
+        str(world.seen[0]),
     )
     assert backend.registered_targets() == ()
     assert registry.added_kernel_types("A") == {}

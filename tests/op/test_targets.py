@@ -191,7 +191,8 @@ def test_unknown_target(monkeypatch):
     with pytest.raises(UnknownTargetError) as caught:
         op(*pair())
     assert str(caught.value) == (
-        f"{op._name}: target 'nowhere' is not registered; known targets: 'east'"
+        f"{op._name}: target 'nowhere' is not registered; known targets: 'east'; a package registers "
+        "its own by an entry point of the group tileops.backends, see `tileops doctor`"
     )
     failed = Loading("broken", "broken", 0.1, "ImportError: no")
     monkeypatch.setattr(loading, "_loadings", {"absent": failed})
@@ -228,9 +229,22 @@ def test_target_without_a_builder_for_an_op_with_kernels():
         op(*pair())
     assert str(caught.value) == (
         f"target 'east' has no builder for {cls.__name__}; targets that have one: 'west'; "
-        "there is no fall-back to the in-tree kernels"
+        "'east' has builders for no op; there is no fall-back to the in-tree kernels"
     )
     assert op.serving_target is None
+
+
+def test_the_ops_for_which_a_target_has_builders_are_named():
+    claim("east", "cpu")
+    for number in range(7):
+        backend.register_kernel_builder(
+            op=f"Sub{number}FwdOp", target="east", build_kernel=lambda: None
+        )
+    cls = add_op()
+    nearly = f"{cls.__name__[:-5]}Op"
+    backend.register_kernel_builder(op=nearly, target="east", build_kernel=lambda: None)
+    with pytest.raises(OpNotAvailableError, match=rf"; 'east' has builders for {nearly}, .*, …; "):
+        cls()(*pair())
 
 
 def composite(part, **members):

@@ -201,6 +201,8 @@ def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
     }
     assert any("half = plug_half: OSError: no driver" in line for line in facts["load_failures"])
     assert any("SyntaxError" in line for line in facts["load_failures"])
+    assert any("plug_syntax.py:1; to see" in line for line in facts["load_failures"])
+    assert any("plug_lost_pack.py:1; to see" in line for line in facts["load_problems"])
     assert any("ZeroDivisionError" in line for line in facts["load_problems"])
 
 

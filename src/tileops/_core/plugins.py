@@ -6,10 +6,12 @@ What loading means, and what a failure undoes, is the business of whoever loads 
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from importlib import import_module, metadata
 from importlib.metadata import Distribution, EntryPoint
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -144,6 +146,28 @@ def described(error: BaseException) -> str:
     shown = _line(text)
     cut = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
     return f"{type(error).__name__}: {cut}"
+
+
+def failed_import(point: EntryPoint, error: BaseException) -> str:
+    """Why a plug-in's import failed: the exception, its place in the plug-in, where to see more."""
+    place = _place(point, error)
+    if place is None:
+        return described(error)
+    by_hand = f"python -c 'import {point.module}'"
+    return f"{described(error)} (at {_line(place)}; to see the traceback: {by_hand})"
+
+
+def _place(point: EntryPoint, error: BaseException) -> str | None:
+    """The file and line of the plug-in's innermost frame, or of what cannot be parsed."""
+    if isinstance(error, SyntaxError) and Path(error.filename or "").is_file():
+        return f"{error.filename}:{error.lineno}"
+    package = point.value.partition(":")[0].partition(".")[0]
+    places = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package
+    ]
+    return places[-1] if places else None
 
 
 def _line(text: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
@@ -41,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the facts; 1 when something failed to load."""
-    with waiting("asking torch and the plug-ins", silent=args.json):
+    with waiting("asking torch and the plug-ins", silent=args.json), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* be loaded: ", RuntimeWarning)  # told in the answer
         unread = unreadable()
         _require_torch(unread)
         facts = {} if args.measure else _facts(unread)

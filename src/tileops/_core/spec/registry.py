@@ -27,8 +27,8 @@ from tileops._core.locks import make_lock
 from tileops._core.owners import Origin
 from tileops._core.plugins import (
     Loading,
-    described,
     entry_points,
+    failed_import,
     in_order,
     is_imported,
     is_importing,
@@ -260,7 +260,7 @@ def _load_entry_point(point: EntryPoint) -> None:
         owners.withdraw(point)
         raise
     except BaseException as error:  # Only an interrupt comes from outside.
-        failure = described(error)
+        failure = failed_import(point, error)
     if failure and any(map(is_importing, _points)):
         return
     with _lock:

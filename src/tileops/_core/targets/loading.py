@@ -20,8 +20,8 @@ from tileops._core import owners
 from tileops._core.locks import make_lock
 from tileops._core.plugins import (
     Loading,
-    described,
     entry_points,
+    failed_import,
     in_order,
     is_importing,
     labelled,
@@ -129,7 +129,7 @@ def _warn_of_failures() -> None:
 
 
 def failures() -> tuple[str, ...]:
-    """A line per package that could not be loaded: name, value, exception."""
+    """A line per package that could not be loaded: name, value, exception, place."""
     return tuple(str(each) for each in tuple(_loadings.values()) if each.failure)
 
 
@@ -156,7 +156,7 @@ def _load(point: EntryPoint) -> None:
         _forget(point, modules)
         raise
     except BaseException as error:  # Only an interrupt comes from outside.
-        failure = described(error)
+        failure = failed_import(point, error)
         owners.has_failed(point, failure)
     _loadings[point] = Loading.of(point, time.perf_counter() - started, failure)
 

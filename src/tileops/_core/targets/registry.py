@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple
 
@@ -30,6 +31,9 @@ BUILTIN = "builtin"
 
 MOST_CHARACTERS = 200
 """How long a name may be."""
+
+_MOST_OPS = 5
+"""How many ops a message lists."""
 
 Detect = Callable[[torch.device], bool]
 Builder = Callable[..., Any]
@@ -212,7 +216,17 @@ def who_added(op: str) -> str:
 def unknown_target(target: object) -> str:
     """The text for a target that nothing registered."""
     known = ", ".join(map(repr, current.targets())) or "none"
-    return f"target {target!r} is not registered; known targets: {known}"
+    return (
+        f"target {target!r} is not registered; known targets: {known}; a package registers its own "
+        f"by an entry point of the group {GROUP}, see `tileops doctor`"
+    )
+
+
+def builders_near(op: str, target: str) -> str:
+    """Ops for which a target has builders, those named most like `op`, for messages."""
+    having = sorted(name for name, owner in current.builders if owner == target)
+    near = get_close_matches(op, having, n=_MOST_OPS, cutoff=0.0)
+    return ", ".join(near if len(having) <= _MOST_OPS else [*near, "…"]) or "no op"
 
 
 def _check_target(target: object) -> None:

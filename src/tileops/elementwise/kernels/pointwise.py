@@ -29,7 +29,16 @@ class PointwiseCall(CallSpec):
     """One function of corresponding elements.
 
     Args:
-        function: name of the function, such as `"add"`.
+        function: what the op computes, in torch's words. Of one tensor: `"abs"`, `"bitwise_not"`,
+            `"ceil"`, `"clamp"`, `"cos"`, `"elu"`, `"erf"`, `"exp"`, `"expm1"`, `"floor"`, `"gelu"`,
+            `"hardsigmoid"`, `"hardswish"`, `"hardtanh"`, `"isfinite"`, `"isinf"`, `"isnan"`,
+            `"leaky_relu"`, `"log"`, `"log1p"`, `"logical_not"`, `"mish"`, `"nan_to_num"`, `"neg"`,
+            `"reciprocal"`, `"relu"`, `"round"`, `"rsqrt"`, `"selu"`, `"sigmoid"`, `"sign"`,
+            `"silu"`, `"sin"`, `"softplus"`, `"sqrt"`, `"tanh"`, `"trunc"`. Of two: `"add"`,
+            `"bitwise_and"`, `"bitwise_or"`, `"bitwise_xor"`, `"div"`, `"eq"`, `"ge"`, `"gt"`,
+            `"le"`, `"lerp"`, `"logical_and"`, `"logical_or"`, `"lt"`, `"masked_fill"`, `"maximum"`,
+            `"minimum"`, `"mul"`, `"ne"`, `"pow"`, `"prelu"`, `"remainder"`, `"sub"`. Of three:
+            `"clamp"`, `"lerp"`, `"where"`.
         dtype: element type of the data operands.
         out_dtype: element type of the result.
         settings: the function's parameters, as `(name, value)` pairs.
@@ -195,7 +204,13 @@ FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True)
 class GatedCall(CallSpec):
-    """`function(gate) * value` where each row of `2 * n` elements holds gate, then value."""
+    """`function(gate) * value` where each row of `2 * n` elements holds gate, then value.
+
+    Args:
+        function: `"silu"`, `"gelu"`, or `"gelu_tanh"`, its approximation by tanh.
+        n: length of the gate, and of the value.
+        dtype: element type of input and result.
+    """
 
     function: str
     n: int

@@ -24,7 +24,8 @@ class ReductionCall(CallSpec):
     """A reduction over some axes of one tensor.
 
     Args:
-        function: name of the function, such as `"sum"`.
+        function: `"all"`, `"amax"`, `"amin"`, `"any"`, `"argmax"`, `"argmin"`, `"count_nonzero"`,
+            `"logsumexp"`, `"mean"`, `"norm"`, `"prod"`, `"std"`, `"sum"`, `"var"` or `"var_mean"`.
         rank: number of axes of the input.
         axes: the reduced axes, non-negative and ascending; empty for rank 0 and, for `"all"` and
             `"any"`, where nothing is reduced.

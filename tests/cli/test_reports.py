@@ -205,7 +205,9 @@ def test_doctor_fails_on_a_backend_that_does_not_load_and_says_so_once(
     failure = "acme = acme.ops: ImportError: no acme"
 
     def load_failures() -> tuple[str]:
-        warnings.warn(f"a backend package could not be loaded: {failure}", RuntimeWarning)
+        warnings.warn(
+            f"a backend package could not be loaded: {failure}", RuntimeWarning, stacklevel=1
+        )
         return (failure,)
 
     monkeypatch.setattr(backend, "load_failures", load_failures)

@@ -70,8 +70,8 @@ def test_what_a_thread_of_a_failed_package_registers_later_is_refused(
     assert [type(error) for error in world.seen] == [BackendError] * 3
     assert re.fullmatch(
         r"a detector of target 'late': entry point pkg_late \(pkg_late\) failed to load \(OSError: "
-        r"no driver \(at .*pkg_late\.py:\d+; .*\)\), so that what it registers is refused until the "
-        r"process ends",
+        r"no driver \(at .*pkg_late\.py:\d+; .*\)\), so that what it registers is refused until "
+        r"the process ends",
         str(world.seen[0]),
     )
     assert backend.registered_targets() == ()

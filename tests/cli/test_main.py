@@ -133,7 +133,7 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
             "cpu:5 cannot be used: there is one CPU",
         ),
         (("run", "AddFwdOp", "--device", "moon"), "; `tileops doctor` lists the devices"),
-        (("run", "AddFwdOp", "--target", "nope"), "no target is called nope; known: builtin"),
+        (("run", "AddFwdOp", "--target", "nope"), "; known: builtin; a package registers"),
         (("bench", "AddFwdOp", "--target", ""), "no target is called ''; known: builtin"),
     ],
 )

@@ -125,8 +125,9 @@ def usable_target(name: str | None) -> str | None:
         UsageFault: it is not.
     """
     from tileops import backend
+    from tileops._core.targets.registry import WHERE_FROM
 
     known = (backend.BUILTIN, *backend.registered_targets())
     if name is not None and name not in known:
-        raise unknown("target", name, known)
+        raise UsageFault(f"{unknown('target', name, known)}; {WHERE_FROM}")
     return name

@@ -29,6 +29,11 @@ GROUP = "tileops.backends"
 BUILTIN = "builtin"
 """The in-tree kernels, where a target may be named; not the name of any target."""
 
+WHERE_FROM = (
+    f"a package registers its own by an entry point of the group {GROUP}, see `tileops doctor`"
+)
+"""Where targets come from, for messages."""
+
 MOST_CHARACTERS = 200
 """How long a name may be."""
 
@@ -216,10 +221,7 @@ def who_added(op: str) -> str:
 def unknown_target(target: object) -> str:
     """The text for a target that nothing registered."""
     known = ", ".join(map(repr, current.targets())) or "none"
-    return (
-        f"target {target!r} is not registered; known targets: {known}; a package registers its own "
-        f"by an entry point of the group {GROUP}, see `tileops doctor`"
-    )
+    return f"target {target!r} is not registered; known targets: {known}; {WHERE_FROM}"
 
 
 def builders_near(op: str, target: str) -> str:

@@ -5,7 +5,7 @@ Not for devices with memory of their own, where a piece would be a launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -37,7 +37,9 @@ def by_rows(
     rows, tensors = output.shape[axis], (output, *operands)
     count = sum(tensor.numel() for tensor in tensors)
     step = min(rows, piece_length(rows, count)) if output.is_cpu else rows
-    pieces = zip(*(tensor.split(max(step, 1), axis) for tensor in tensors), strict=True)
+    pieces: Iterable[Sequence[Tensor]] = [tensors]
+    if step < rows:
+        pieces = zip(*(tensor.split(step, axis) for tensor in tensors), strict=True)
     wide = torch.promote_types(output.dtype, torch.float32)
     if output.dtype is wide:
         for piece in pieces:

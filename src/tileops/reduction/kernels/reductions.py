@@ -116,7 +116,10 @@ def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor, call: Reduction
     if not kept or not x.is_cpu:
         return function(x.to(wide)).to(call.out_dtype)
     axis = max(kept, key=lambda axis: x.shape[axis])
-    pieces = x.split(piece_length(x.shape[axis], 2 * x.numel()), axis)
+    length = piece_length(x.shape[axis], 2 * x.numel())
+    if length >= x.shape[axis]:
+        return function(x.to(wide)).to(call.out_dtype)
+    pieces = x.split(length, axis)
     return torch.cat([function(piece.to(wide)) for piece in pieces], axis).to(call.out_dtype)
 
 

@@ -181,7 +181,12 @@ def test_others_are_named_timed_and_judged(
         *("--against", "good,bad,lazy,idle", "--baselines", str(tmp_path)),
     )
     assert outcome.code == 0, outcome.out + outcome.err
-    _, good, bad, lazy, _ = outcome.out.splitlines()
+    _, good, bad, lazy, _, *without = outcome.out.splitlines()
+    ops = [line.partition("; ")[0] for line in without]
+    assert ops == [
+        *(f"{name} has no function for AbsFwdOp" for name in ("good", "bad", "lazy")),
+        "idle has no function for RMSNormFwdOp, AbsFwdOp",
+    ]
     assert good.startswith("  good: ")
     assert good.endswith(" times ours")
     assert bad.startswith("  bad: wrong: RMSNormFwdOp(")

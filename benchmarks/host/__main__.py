@@ -30,7 +30,7 @@ from steps import steps_of
 
 Table = dict[str, dict[str, float]]
 
-PADDINGS = (1000, 3000)
+PADDINGS = (500, 1000, 2000, 3000, 5000)
 """How far memory is moved before a budget counts as broken."""
 
 
@@ -88,7 +88,7 @@ def paid_once(device: str, calls: int) -> dict[str, float]:
 def over_budget(numbers: dict[str, Any]) -> list[str]:
     """What is over budget, also when counted in processes whose memory lies elsewhere.
 
-    The counts of one process vary by some percent with the places that allocators find.
+    The counts of one process vary by up to a tenth with the places that its memory has.
     """
     faults = budget.faults(numbers)
     for padding in PADDINGS:

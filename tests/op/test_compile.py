@@ -405,6 +405,12 @@ def test_mixed_precision_leaves_a_target_s_kernel_of_a_composite_alone(call):
         assert call(op)(x).dtype is torch.float32
 
 
+@pytest.mark.parametrize("device", ["meta", "vulkan"])
+def test_devices_without_mixed_precision_run_kernels_as_they_are(device):
+    with composite(add_op())()._as_declared(torch.device(device)):
+        assert not torch.is_autocast_enabled("cpu")
+
+
 def test_traced_kernel_of_a_target_gets_what_an_eager_one_gets():
     part = add_op()
     stages = {"kind": "composite", "stages": [{"name": "add", "op": part.__name__}]}

@@ -122,10 +122,16 @@ class Serving(Construction):
         return adopt_callers_tensors(result, effect, self._spec, tensors)
 
     def _as_declared(self, device: torch.device | None) -> AbstractContextManager[Any]:
-        """Leaves dtypes to the kernel under automatic mixed precision, as an operator does."""
-        if self.compile_op_names or device is None or not torch.is_autocast_enabled(device.type):
+        """Leaves dtypes to the kernel under automatic mixed precision, as an operator does.
+
+        Torch refuses to be asked for devices that have no such mode.
+        """
+        if self.compile_op_names or device is None:
             return nullcontext()
-        return torch.autocast(device.type, enabled=False)
+        kind = device.type
+        if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+            return nullcontext()
+        return torch.autocast(kind, enabled=False)
 
     def _readied(self, inputs: tuple[Any, ...], written: Container[str]) -> list[Any]:
         """The inputs in the form that a target's kernel may rely on; written ones as they are.

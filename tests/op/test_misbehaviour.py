@@ -357,15 +357,15 @@ def test_exception_that_takes_no_note_passes_all_the_same():
 def test_two_ops_that_take_each_other_in_at_once(monkeypatch):
     """One of them is refused; neither waits for ever, and no cycle comes about."""
     base = outer(add_op(), ("part", "other"))
-    known, meet = composite._path_to, threading.Barrier(2)
+    known, meet = composite.paths_down, threading.Barrier(2)
 
-    def slow(start, goal):
-        path = known(start, goal)
+    def slow(start):
+        paths = list(known(start))
         with suppress(threading.BrokenBarrierError):
             meet.wait(0.2)
-        return path
+        return iter(paths)
 
-    monkeypatch.setattr(composite, "_path_to", slow)
+    monkeypatch.setattr(composite, "paths_down", slow)
     first, second = base(), base()
     outcomes = []
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tileops import Op
 from tileops._core.boundary.naming import NAMESPACE, operator_name
+from tileops._core.op.walk import each_once
 from tileops._core.signature.discriminants import OUT
 from tileops.testing.calling import (
     buffer,
@@ -87,9 +88,7 @@ def arguments(call: DrawnCall) -> dict[str, Tensor]:
 
 def operators_below(op: Op) -> set[str]:
     """The operators of the ops that a composite holds, and of those that these hold."""
-    held = op.held_delegates()
-    names = {name for part in held for name in part.compile_op_names}
-    return names.union(*map(operators_below, held))
+    return {name for part in each_once(op) if part is not op for name in part.compile_op_names}
 
 
 def makes_ops_of_extents(instance: Op, call: DrawnCall) -> bool:

@@ -11,6 +11,7 @@ from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
 from tileops._core.op.entries import Entries
 from tileops._core.op.notes import add_note
+from tileops._core.op.walk import paths_down
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
@@ -131,7 +132,7 @@ class Composite(Entries):
                     f"and identity {shown(known)}, asked for stage {stage!r} and identity "
                     f"{shown(identity)}"
                 )
-        path = _path_to(given, self)
+        path = next((path for path in paths_down(given) if path[-1] is self), None)
         if path:
             names = " holds ".join(type(op).__name__ for op in path)
             raise ValueError(
@@ -153,31 +154,14 @@ class Composite(Entries):
         return {stage: tuple(records) for stage, records in stages.items()}
 
     def _held(self) -> Held:
-        """What is held at this instant, read without a lock, in order of holding."""
+        """What is held at this instant, read without a lock, in stage and holding order."""
         self._demand_constructed()
         return [
             (stage, identity, op)
-            for stage, ops in list(self._delegates.items())
-            for identity, op in list(ops.items())
+            for stage in self.delegate_types
+            for identity, op in list(self._delegates.get(stage, {}).items())
         ]
 
     def held_delegates(self) -> tuple[Op, ...]:
         """The sub-ops that the op holds, in stage order and in order of holding."""
-        self._demand_constructed()
-        with self._build_lock:
-            return tuple(
-                op
-                for stage in self.delegate_types
-                for op in self._delegates.get(stage, {}).values()
-            )
-
-
-def _path_to(start: Any, goal: object) -> list[Any]:
-    """The ops from `start` down to `goal`, by holding; empty when it is not reached."""
-    if start is goal:
-        return [start]
-    for _, _, op in start._held():
-        path = _path_to(op, goal)
-        if path:
-            return [start, *path]
-    return []
+        return tuple(op for _, _, op in self._held())

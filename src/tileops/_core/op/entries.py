@@ -128,9 +128,11 @@ class Entries(Calls):
                         kernel.request_tune()
             return entry
 
-    def _all_entries(self) -> list[Any]:
-        """What is built, of every interface; for a caller that holds the build lock."""
-        return [entry for built in self._built_entries.values() for entry in built.values()]
+    def _own_kernels(self) -> list[Kernel]:
+        """The kernels of what is built, of every interface."""
+        with self._build_lock:
+            entries = [entry for built in self._built_entries.values() for entry in built.values()]
+        return [kernel for entry in entries for kernel in kernels_in(entry)]
 
     def _check_interface(self, interface: str) -> None:
         """The interface is declared."""

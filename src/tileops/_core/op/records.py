@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.op.composite import Composite
-from tileops._core.op.entries import kernels_in
 from tileops._core.op.state import _UNRESOLVED
+from tileops._core.op.walk import each_once
 
 if TYPE_CHECKING:
     from tileops._core.runtime.plan import _SignaturePlan
@@ -93,20 +93,13 @@ class Records(Composite):
 
     def iter_kernels(self) -> Iterator[Kernel]:
         """Every kernel in the op's entries, then in its sub-ops', each once."""
-        seen: set[int] = set()
-        for kernel in self._walk_kernels():
-            if id(kernel) not in seen:
-                seen.add(id(kernel))
-                yield kernel
-
-    def _walk_kernels(self) -> Iterator[Kernel]:
         self._demand_constructed()
-        with self._build_lock:
-            entries = self._all_entries()
-        for entry in entries:
-            yield from kernels_in(entry)
-        for op in self.held_delegates():
-            yield from op.iter_kernels()
+        seen: set[int] = set()
+        for op in each_once(self):
+            for kernel in op._own_kernels():
+                if id(kernel) not in seen:
+                    seen.add(id(kernel))
+                    yield kernel
 
     def built_entries(self, interface: str) -> Mapping[Any, Any]:
         """What was built for an interface, by implementation and identity; read-only.

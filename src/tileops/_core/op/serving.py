@@ -15,6 +15,7 @@ from tileops._core.op.construct import Construction
 from tileops._core.op.notes import add_note
 from tileops._core.op.stack import Report, _stack, held_by
 from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel
+from tileops._core.op.walk import each_once
 from tileops._core.targets.registry import TensorSpec
 from tileops._core.targets.selection import Selection, select_target
 from tileops.errors import OpNotAvailableError
@@ -92,15 +93,13 @@ class Serving(Construction):
                 self._reset_binding()
 
     def _reset_binding(self) -> None:
-        """Undo the selection of this instance and of every sub-op that it holds.
+        """Undo the selection of this instance and of every op below it.
 
         What runs meanwhile goes on with what it has.
         """
-        with self._bind_lock:
-            self._initialise_binding()
-            for ops in list(self._delegates.values()):
-                for op in list(ops.values()):
-                    op._reset_binding()
+        for op in each_once(self):
+            with op._bind_lock:
+                op._initialise_binding()
 
     def _call_target(
         self,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
-from tileops._core.op.entries import kernels_in
 from tileops._core.op.records import Records
+from tileops._core.op.walk import each_once
 
 
 class Tuned(Records):
@@ -17,19 +18,17 @@ class Tuned(Records):
         Kernels of a target are out of reach, which is said once per instance.
         """
         self._demand_constructed()
-        with self._build_lock:
-            self._tune_requested = True
-            if self._is_target_served():
-                self._warn_untunable()
-            entries = self._all_entries()
-            backward = self._backward_op
-        for entry in entries:
-            for kernel in kernels_in(entry):
-                kernel.request_tune()
-        for op in self.held_delegates():
-            op.request_tune()
-        if backward is not None:
-            backward.request_tune()
+        for op in each_once(self, _tuned_below):
+            op._enter_tuned_mode()
+
+    def _enter_tuned_mode(self) -> None:
+        """Tune the kernels of this op alone."""
+        # First, since what is built from here on asks for itself.
+        self._tune_requested = True
+        if self._is_target_served():
+            self._warn_untunable()
+        for kernel in self._own_kernels():
+            kernel.request_tune()
 
     def _warn_untunable(self) -> None:
         with self._build_lock:
@@ -39,5 +38,11 @@ class Tuned(Records):
         warnings.warn(
             f"{self._name}: tuning does not reach the kernels of target {self._serving_target!r}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
+
+
+def _tuned_below(op: Tuned) -> list[Any]:
+    """What an op's tuned mode is passed on to."""
+    gradients = op._backward_op
+    return [*op.held_delegates(), *(() if gradients is None else (gradients,))]

@@ -114,7 +114,7 @@ def test_place_that_cannot_be_written_is_one_error(
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("tileop", "; nearest: tileops"), ("xyz", "; known: tileops")]
+    ("name", "hint"), [("tileop", "; did you mean tileops?"), ("xyz", "; known: tileops")]
 )
 def test_package_without_ops_is_refused(tileops: Run, name: str, hint: str) -> None:
     outcome = tileops("stubs", name)

@@ -208,7 +208,7 @@ def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
 
 FAULTS = (
     "entry point lost (plug_lost): registers a builder of target 'lost' for RmsNormFwdOp, but no "
-    "op is called that; nearest: RMSNorm",
+    "op is called that; did you mean RMSNorm",
     "entry point lost (plug_lost): registers the kernel type 'lost' for NowhereFwdOp, but no op is "
     "called that",
     "entry point misfit (plug_misfit): a builder of target 'misfit' for RMSNormFwdOp cannot be "

@@ -16,8 +16,9 @@ from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
 from tileops._core.workload.arguments import names_a_dtype
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
+from tileops.cli.nearest import nearest
 from tileops.cli.output import UsageFault
-from tileops.cli.specs import nearest, row_labels
+from tileops.cli.specs import row_labels
 
 if TYPE_CHECKING:
     import torch

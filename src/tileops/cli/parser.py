@@ -7,7 +7,6 @@ does not know is refused in its own name, with the nearest option or the command
 from __future__ import annotations
 
 import argparse
-import difflib
 import shutil
 import sys
 import textwrap
@@ -16,6 +15,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from tileops.cli.commands import COMMANDS, GROUPS, Command
+from tileops.cli.nearest import further, nearest
 from tileops.cli.output import painted
 
 
@@ -76,9 +76,8 @@ class CommandParser(argparse.ArgumentParser):
             others = [f"`tileops {each}`" for each in COMMANDS if name in parser_of(each).options()]
             if others:
                 return f"; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} {name}"
-            near = difflib.get_close_matches(name, self.options(), 1)
-            if near:
-                return f"; nearest: {near[0]}"
+            if meant := nearest(name, self.options(), 1):
+                return meant
         return f"; see `{self.prog} --help`"
 
 
@@ -111,14 +110,12 @@ class MainParser(argparse.ArgumentParser):
         if name.startswith("-") and name not in self._option_string_actions:
             self.error(f"unrecognized arguments: {name}; a command comes first")
         if given and not name.startswith("-") and name not in COMMANDS:
-            near = difflib.get_close_matches(name, COMMANDS, 2)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            self.error(f"no command is called {name or repr(name)}{hint}")
+            self.error(f"no command is called {name or repr(name)}{nearest(name, COMMANDS)}")
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
-        text = f"{message}; `tileops --help` lists the commands"
+        text = further(message, "`tileops --help` lists the commands")
         self.exit(2, f"{self.prog}: {painted('error:', 'red', sys.stderr)} {text}\n")
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tileops._core.plugins import FAILURES, described, labelled
 from tileops._core.spec import registry as specs
 from tileops._core.spec.model import OpSpec
+from tileops.cli.nearest import nearest
 from tileops.cli.output import UsageFault
-from tileops.cli.specs import all_specs, class_of, nearest, table_of
+from tileops.cli.specs import all_specs, class_of, table_of
 from tileops.errors import ManifestError
 
 if TYPE_CHECKING:

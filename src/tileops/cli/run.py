@@ -18,17 +18,11 @@ from typing import TYPE_CHECKING
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
+from tileops.cli.nearest import nearest
 from tileops.cli.options import add_device, add_dtype, add_json, add_op, add_rows, add_target
 from tileops.cli.output import Style, UsageFault, painted, print_json
 from tileops.cli.progress import progress
-from tileops.cli.specs import (
-    class_of,
-    device_named,
-    nearest,
-    row_labels,
-    spec_named,
-    usable_target,
-)
+from tileops.cli.specs import class_of, device_named, row_labels, spec_named, usable_target
 
 if TYPE_CHECKING:
     import torch

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
 from tileops._core.spec.model import OpSpec
+from tileops.cli.nearest import further, nearest
 from tileops.cli.output import UsageFault
 from tileops.errors import OpNotAvailableError
 
@@ -53,17 +52,6 @@ def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> Usag
     names = list(known)
     hint = nearest(name, names) or f"; {where or 'known: ' + ', '.join(names)}"
     return UsageFault(f"no {kind} is called {name or repr(name)}{hint}")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; nearest: A, B`, or nothing; neither case nor the suffix of op names counts."""
-    by_stem = {_stem(word): word for word in sorted(known)}  # forward ops win
-    guesses = difflib.get_close_matches(_stem(name), by_stem, 3)
-    return f"; nearest: {', '.join(by_stem[guess] for guess in guesses)}" if guesses else ""
-
-
-def _stem(name: str) -> str:
-    return re.sub("(fwd|bwd)?op$", "", name.lower())
 
 
 def package_of(spec: OpSpec) -> str:
@@ -129,5 +117,5 @@ def usable_target(name: str | None) -> str | None:
 
     known = (backend.BUILTIN, *backend.registered_targets())
     if name is not None and name not in known:
-        raise UsageFault(f"{unknown('target', name, known)}; {WHERE_FROM}")
+        raise UsageFault(further(str(unknown("target", name, known)), WHERE_FROM))
     return name

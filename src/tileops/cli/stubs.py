@@ -19,10 +19,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tileops._core.spec.model import OpSpec
+from tileops.cli.nearest import nearest
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import Tell, counted, waiting
-from tileops.cli.specs import all_specs, class_of, nearest, package_of
+from tileops.cli.specs import all_specs, class_of, package_of
 
 if TYPE_CHECKING:
     from tileops import Op

@@ -129,3 +129,39 @@ def test_the_dtype_of_shapes_is_that_of_the_smallest_row(tileops: Run) -> None:
     assert "float16" in str(outcome.data["steps"])
     outcome = tileops(*NORM, "--shape", "x=2x64", "--dtype", "float32", "--json")
     assert "float32" in str(outcome.data["steps"])
+
+
+def test_a_device_that_is_not_here_is_asked_for_by_its_architecture(tileops: Run) -> None:
+    data = tileops(*NORM, "--shape", "x=8x64", "--arch", "sm_90", "--json").data
+    assert data["device"] == "cuda:0"
+    assert data["steps"][0]["chosen"] == "on_chip"
+    older = tileops(*NORM, "--shape", "x=8x64", "--device", "cuda", "--arch", "sm_80")
+    assert "on_chip (RMSNormOnChipKernel): supports the architectures 90, not 80" in older.out
+    assert "chosen: portable" in older.out
+
+
+@pytest.mark.parametrize(
+    "op", ["FusedMoEFwdOp", "GroupedGemmFwdOp", "AlibiFwdOp", "RoPEFwdOp", "FusedQKNormRoPEFwdOp"]
+)
+def test_bodies_are_followed_where_the_device_is_not_here(tileops: Run, op: str) -> None:
+    """Stages, streams that are not there, parameters that name the device, tables, indexing."""
+    outcome = tileops("explain", op, "--arch", "sm_90")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "cannot be followed" not in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--arch", "sm_9"), "no architecture is called sm_9; did you mean sm_90?"),
+        (("--arch", "hopper"), "no architecture is called hopper; known: sm_80, sm_89, sm_90"),
+        (("--arch", "sm_90", "--device", "cpu"), "CUDA device: leave out --device cpu"),
+        (("--device", "cuda:99"), ", --arch sm_90 asks about one that is not here\n"),
+    ],
+)
+def test_devices_of_which_nothing_is_known(
+    tileops: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = tileops(*NORM, "--shape", "x=8x64", *arguments)
+    assert outcome.code == 2
+    assert message in outcome.err

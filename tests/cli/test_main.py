@@ -79,7 +79,10 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
     [
         ((), "required: COMMAND"),
         (("bogus",), "no command is called bogus; `tileops --help` lists the commands"),
-        (("lst",), "no command is called lst; did you mean list? `tileops --help` lists the commands"),
+        (
+            ("lst",),
+            "no command is called lst; did you mean list? `tileops --help` lists the commands",
+        ),
         (("",), "no command is called ''"),
         (("--bogus",), "unrecognized arguments: --bogus; a command comes first; `tileops --help`"),
         (("show",), "required: OP"),

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from toys import AddCall, AddInterface, add_kernel, add_op, body_op, define, pair, spec, tensor
 
 from tileops import backend
+from tileops._core.dispatch.facts import USUAL
+from tileops._core.op.explain import explain_elsewhere
+from tileops._core.op.fakes import indexed
 from tileops.errors import (
     DispatchError,
     OpNotAvailableError,
@@ -290,3 +295,39 @@ def test_what_a_body_keeps_in_a_container_stays_in_the_report():
     assert (report.end, report.error) == (None, None)
     assert (op.table, op.nested["line"]) == ({}, [{}])
     assert torch.equal(op(x, y), 2 * x + y)
+
+
+def test_a_call_on_a_device_that_is_not_here():
+    op = add_op({"plain": add_kernel(general=True), "tile": add_kernel(devices={"cuda"})})(2.0)
+    before = state(op)
+    with FakeTensorMode():
+        x, y = (torch.empty(6, device="cuda:0") for _ in range(2))
+    report = explain_elsewhere(op, USUAL["sm_80"], {"x": x, "y": y})
+    assert (report.device, report.error) == (torch.device("cuda:0"), None)
+    (asked,) = report.interfaces
+    assert asked.key == "tile"
+    assert (asked.call.arch, asked.call.sm_count, asked.call.smem_budget) == (80, 108, 163 << 10)
+    assert state(op) == before
+
+
+def test_indexing_by_functions_gives_the_same_views():
+    tensor = torch.arange(120).view(4, 5, 3, 2)
+    parts = (None, ..., 1, -1, slice(None), slice(1, 3), slice(0, None, 2))
+    for count in (1, 2, 3):
+        for items in itertools.product(parts, repeat=count):
+            if items.count(...) < 2:
+                found, wanted = indexed(tensor, items), tensor[items]
+                assert torch.equal(found, wanted)
+                assert found.stride() == wanted.stride()
+
+
+@pytest.mark.parametrize("first", [None, 0, ..., torch.tensor([0])], ids=str)
+def test_a_body_indexes_and_asks_for_addresses(first):
+    def forward(self, x):
+        assert x[first].device == x.device
+        assert x.data_ptr() % 256 == 0
+        return x + 1
+
+    op = body_op("Fakes", {"x": tensor()}, {"y": tensor()}, forward)()
+    report = op.explain(torch.ones(4))
+    assert (report.end, report.error) == (None, None)

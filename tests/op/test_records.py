@@ -9,6 +9,7 @@ import torch
 from toys import add_kernel, add_op, body_op, composite, define, pair, spec, tensor
 
 from tileops import backend
+from tileops._core import devices
 from tileops._core.runtime.record import SignatureCall
 from tileops.errors import OpNotAvailableError
 
@@ -130,10 +131,11 @@ def test_metadata_is_copied_when_asked():
 
 
 def test_metadata_of_a_captured_call_belongs_to_its_caller(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     starts = torch.tensor([0, 1, 3], dtype=torch.int32)
     op = metadata_op()()
     op(torch.ones(3), starts)
+    monkeypatch.setattr(devices, "accelerator_type", lambda: "cuda")
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     facts = replace(op.last_call.facts, device=torch.device("cuda"))
     record = SignatureCall(facts, {"starts": starts})
     assert record.metadata_values("starts") == [0, 1, 3]

@@ -91,6 +91,11 @@ def usable_device(name: str) -> torch.device:
     return normal_form(device)
 
 
+def has_cuda(device: torch.device | None) -> bool:
+    """Whether a device is a CUDA device of this process; that of a fake tensor need not be."""
+    return device is not None and device.type == "cuda" and accelerator_type() == "cuda"
+
+
 def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
     """Tensors on a device that are kept beyond the call, made without history.
 
@@ -102,7 +107,7 @@ def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> 
         device: where they are.
         make: makes them; what it reads is there when the current stream has come this far.
     """
-    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+    if not has_cuda(device) or torch.cuda.is_current_stream_capturing():
         return make()
     stream = torch.cuda.current_stream(device)
     other = torch.cuda.Stream(stream.device)

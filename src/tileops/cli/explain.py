@@ -2,10 +2,13 @@
 
 The call is described, not made: a shape per tensor, and where it matters a dtype and constructor
 arguments; or a workload row, the smallest where nothing is said. A dtype that is not given is that
-of the smallest row. Nothing is computed and no memory is taken. The device is one of this machine:
-kernels look at what it is.
+of the smallest row. Nothing is computed and no memory is taken.
+
+Kernels look at what a device is, so --device names one of this machine. --arch asks about a CUDA
+device that need not be here, by the facts of a large board of that architecture.
 
   tileops explain RMSNormFwdOp --dtype bfloat16
+  tileops explain RMSNormFwdOp --dtype bfloat16 --arch sm_90
   tileops explain RMSNormFwdOp --row llama-3.1-8b-prefill
   tileops explain RMSNormFwdOp --param 'normalized_shape=[4096]' --shape x=8x4096 --dtype T=bfloat16
 """
@@ -13,19 +16,21 @@ kernels look at what it is.
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tileops._core.spec.model import OpSpec
 from tileops.cli.described import Described, Wishes, described
 from tileops.cli.options import add_device, add_json, add_op, add_rows, add_target
-from tileops.cli.output import print_json
+from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
-from tileops.cli.specs import class_of, device_named, spec_named, table_of, usable_target
+from tileops.cli.specs import class_of, device_named, spec_named, table_of, unknown, usable_target
 
 if TYPE_CHECKING:
     import torch
 
     from tileops import Op
+    from tileops._core.dispatch.facts import DeviceFacts
     from tileops._core.op.explain import Explanation
 
 
@@ -55,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a constructor argument, its value written as in a spec file",
     )
     add_device(parser, "where the tensors lie")
+    parser.set_defaults(device=None)
+    parser.add_argument(
+        "--arch",
+        metavar="SM",
+        help="as on a CUDA device of this architecture, such as sm_90, which need not be here",
+    )
     add_target(parser)
     add_json(parser)
 
@@ -63,11 +74,16 @@ def run(args: argparse.Namespace) -> int:
     """Print the explanation; 1 when the call would be refused."""
     spec = spec_named(args.op)
     with waiting("loading torch and following the call", silent=args.json):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
         cls = class_of(spec)
         table_of(cls)
-        device = device_named(args.device)
-        call = described(spec, Wishes(args.shape, args.dtype, args.param, args.rows), device)
-        report = _explain(cls(**call.params, target=usable_target(args.target)), spec, call, device)
+        target = usable_target(args.target)
+        device, facts = _place(args.device, args.arch)
+        with FakeTensorMode() if facts else nullcontext():
+            call = described(spec, Wishes(args.shape, args.dtype, args.param, args.rows), device)
+            op = cls(**call.params, target=target)
+        report = _explain(op, spec, call, device, facts)
     if args.json:
         print_json({"row": call.row, **_data(report)})
     else:
@@ -75,10 +91,33 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.error is None else 1
 
 
-def _explain(op: Op, spec: OpSpec, call: Described, device: torch.device) -> Explanation:
+def _place(device: str | None, arch: str | None) -> tuple[torch.device, DeviceFacts | None]:
+    """The device of the call, and its facts where it need not be here.
+
+    Raises:
+        UsageFault: it is not here and no architecture is given, or nothing is known of that one.
+    """
+    import torch
+
+    from tileops._core.dispatch.facts import USUAL
+
+    if arch is None:
+        return device_named(device or "cpu", ", --arch sm_90 asks about one that is not here"), None
+    if device not in {None, "cuda"}:
+        raise UsageFault(f"--arch {arch} is that of a CUDA device: leave out --device {device}")
+    if arch not in USUAL:
+        raise unknown("architecture", arch, USUAL)
+    return torch.device("cuda", 0), USUAL[arch]
+
+
+def _explain(
+    op: Op, spec: OpSpec, call: Described, device: torch.device, facts: DeviceFacts | None
+) -> Explanation:
     """The op's own report on tensors that hold no data."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from tileops._core.op.explain import explain_elsewhere
 
     tensors = {}
     with FakeTensorMode():
@@ -86,7 +125,7 @@ def _explain(op: Op, spec: OpSpec, call: Described, device: torch.device) -> Exp
             dtype = getattr(torch, dtype_name)
             place = "cpu" if spec.signature.inputs[name].on_cpu else device
             tensors[name] = torch.empty(shape, dtype=dtype, device=place)
-        return op.explain(**tensors)
+        return explain_elsewhere(op, facts, tensors) if facts else op.explain(**tensors)
 
 
 def _data(report: Explanation) -> dict[str, Any]:

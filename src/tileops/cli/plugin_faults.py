@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from tileops._core.dispatch.select import Choice
     from tileops._core.dispatch.table import ImplementationTable
 
-ELSEWHERE: dict[str, Any] = {
-    "arch": 90,
-    "sm_count": 132,
-    "calibration": None,
-    "smem_budget": 227 << 10,
-}
-"""Facts of a device that is not here, but for the architecture where a kernel names some."""
-
 
 class Fault(NamedTuple):
     """What is wrong with a registration, and whose it is; None where several share the fault."""
@@ -270,16 +262,18 @@ def _for_kernel(call: CallSpec, cls: Any) -> CallSpec:
     """The call as it would come to a kernel: where it lies, or on a device of the kernel's type."""
     import torch
 
+    from tileops._core.dispatch.facts import USUAL
+
     if call.device is None or call.device.type in cls.devices or not cls.devices:
         return call
-    facts = dict(ELSEWHERE)
+    facts = USUAL["sm_90"]
     if cls.supported_archs:
-        facts["arch"] = min(cls.supported_archs)
+        facts = facts._replace(arch=min(cls.supported_archs))
     try:
         device = torch.device(min(cls.devices), 0)
     except RuntimeError:
         return call
-    return replace(call, device=device, **facts)
+    return replace(call, device=device, **facts._asdict())
 
 
 def _requests(cls: type[Op]) -> Iterator[tuple[str, CallSpec]]:

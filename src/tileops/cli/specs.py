@@ -92,8 +92,12 @@ def table_of(op: type[Op]) -> ImplementationTable:
         raise UsageFault(f"{fault}; the op cannot be constructed") from fault
 
 
-def device_named(name: str) -> torch.device:
+def device_named(name: str, otherwise: str = "") -> torch.device:
     """The device of this name, on which tensors can be made.
+
+    Args:
+        name: its name.
+        otherwise: what else is to be done where it is not there.
 
     Raises:
         UsageFault: it is not there.
@@ -103,7 +107,7 @@ def device_named(name: str) -> torch.device:
     try:
         return usable_device(name)
     except OpNotAvailableError as error:
-        raise UsageFault(f"{error}; `tileops doctor` lists the devices") from error
+        raise UsageFault(f"{error}; `tileops doctor` lists the devices{otherwise}") from error
 
 
 def usable_target(name: str | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from tileops._core.devices import accelerator_type
+from tileops._core.devices import has_cuda
 
 
 class DeviceFacts(NamedTuple):
@@ -27,15 +27,22 @@ class DeviceFacts(NamedTuple):
     smem_budget: int = 0
 
 
+USUAL = {
+    "sm_80": DeviceFacts(arch=80, sm_count=108, smem_budget=163 << 10),
+    "sm_89": DeviceFacts(arch=89, sm_count=142, smem_budget=99 << 10),
+    "sm_90": DeviceFacts(arch=90, sm_count=132, smem_budget=227 << 10),
+    "sm_100": DeviceFacts(arch=100, sm_count=148, smem_budget=227 << 10),
+}
+"""By architecture the facts of a large board of it, for questions about a device that is not here.
+"""
+
 CALIBRATED_BOARDS = {"NVIDIA H200": "h200"}
 """Boards on which kernels were tuned by hand: the driver's device name to a short key."""
 
 
 def device_facts(device: torch.device | None) -> DeviceFacts:
     """The facts of `device` (in normal form); neutral on anything but a CUDA device at hand."""
-    if device is None or device.type != "cuda" or accelerator_type() != "cuda":
-        return DeviceFacts()
-    return _read(device)
+    return _read(device) if device is not None and has_cuda(device) else DeviceFacts()
 
 
 @cache

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -22,12 +22,14 @@ from tileops._core.dispatch.call_spec import CallSpec, own_values
 from tileops._core.lang.values import shown
 from tileops._core.op.copying import Copies, adopt, attributes_of
 from tileops._core.op.entries import _on_current_device, build_of, kernels_in
+from tileops._core.op.fakes import FollowingFakes
 from tileops._core.op.kinds import NO_KIND
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.tracing import active_fake_mode
 from tileops.errors import TileOpsError, candidate_lines
 
 if TYPE_CHECKING:
+    from tileops._core.dispatch.facts import DeviceFacts
     from tileops._core.dispatch.select import Choice
     from tileops._core.runtime.record import SignatureCall
 
@@ -182,11 +184,30 @@ class Explained(Copies):
         return _Explainer(self).explain(args, kwargs)
 
 
-class _Explainer:
-    """Follows one call on a shadow of an op."""
+def explain_elsewhere(
+    op: Explained, facts: DeviceFacts, tensors: Mapping[str, torch.Tensor]
+) -> Explanation:
+    """What would serve a call on a device that need not be here.
 
-    def __init__(self, op: Explained) -> None:
+    Args:
+        op: the op.
+        facts: what kernels are told of the device; nothing is asked of one that is here.
+        tensors: what the call takes by name, fake where their device is not here.
+    """
+    return _Explainer(op, facts).explain((), tensors)
+
+
+class _Explainer:
+    """Follows one call on a shadow of an op.
+
+    Args:
+        op: the op.
+        elsewhere: facts that stand for those of the call's device; None to read them from it.
+    """
+
+    def __init__(self, op: Explained, elsewhere: DeviceFacts | None = None) -> None:
         self.op = op
+        self.elsewhere = elsewhere
         self.shadow = _shadow(op)
         self.steps: list[InterfaceReport | StageReport] = []
         self.result: Any = None
@@ -227,7 +248,7 @@ class _Explainer:
         }
         record = shadow._signature.check(shadow, tensors)
         self.facts["device"] = record.device
-        with _fake_mode() as mode:
+        with _fake_mode() as mode, FollowingFakes():
             fake = {name: _as_fake(mode, tensor) for name, tensor in tensors.items()}
             self.result = empty_result(record, shadow._spec, fake)
             if writes_nothing(record):
@@ -275,6 +296,8 @@ class _Explainer:
                 call = _on_current_device(call)
             op._check_request(interface, call)
             op._check_keyable(interface, call)
+            if self.elsewhere is not None:
+                call = replace(call, **self.elsewhere._asdict())
             choice = op._choice(interface, call)
             if choice.key is None:
                 self.steps.append(InterfaceReport(interface, call, choice.rows))
@@ -313,7 +336,7 @@ class _ExplainedSubOp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(value, _Unknown) for value in (*args, *kwargs.values())):
             raise _CannotFollow
-        explainer = _Explainer(self._op)
+        explainer = _Explainer(self._op, self._holder.elsewhere)
         report = explainer.explain(args, kwargs)
         self._holder.steps.append(StageReport(self._stage, report))
         if report.error is not None:

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from tileops._core.devices import has_cuda
 from tileops._core.lang.cached import cached_property
 from tileops._core.lang.dtypes import BITS
 from tileops._core.signature.facts import Facts
@@ -136,7 +137,7 @@ _set_field = object.__setattr__
 
 def _captured(device: torch.device | None) -> bool:
     """Whether a CUDA graph is recording what the call launches."""
-    return device is not None and device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    return has_cuda(device) and torch.cuda.is_current_stream_capturing()
 
 
 def _lent(tensors: Mapping[str, torch.Tensor | None]) -> Mapping[str, torch.Tensor]:

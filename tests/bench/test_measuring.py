@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from tileops._core.spec.registry import lookup
-from tileops.bench import measuring, sweep
+from tileops.bench import calls, measuring, sweep
 from tileops.bench.calls import RowCall
 from tileops.bench.measuring import LEFT_OUT, RIGHT, WRONG, Manner, measure
 from tileops.bench.sweep import RowCase, Sweep, chosen_cases
@@ -69,6 +70,20 @@ def test_the_outcome_of_the_cpu_is_that_of_the_reference() -> None:
         assert one is not None
         assert other is not None
         assert torch.equal(one, other)
+
+
+def test_memory_that_holds_cached_files_can_be_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    memory = tmp_path / "meminfo"
+    monkeypatch.setattr(calls, "MEMORY", memory)
+    for available, is_left_out in ((1 << 20, False), (64, True)):
+        memory.write_text(f"MemFree:   64 kB\nMemAvailable:   {available} kB\nCached:   1 kB\n")
+        record = measure(*decode(), CPU, QUICK)
+        assert (record.state == LEFT_OUT) == is_left_out
+    assert record.reason == "the row and its reference need more memory than is free"
+    memory.write_text("MemFree:   64 kB\n")
+    assert measure(*decode(), CPU, QUICK).state == RIGHT
 
 
 def test_a_lost_device_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

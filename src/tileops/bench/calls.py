@@ -6,8 +6,10 @@ The data are those of the workload, the rules of judging those of the generated 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +32,9 @@ Outcome = tuple[Tensor | None, ...]
 
 HEADROOM = 8
 """A reference in float64 and its intermediate results take this many times the bytes of a row."""
+
+MEMORY = Path("/proc/meminfo")
+"""Where the system tells of the host's memory."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,14 @@ def bytes_of(case: Case) -> int:
 
 def fits(case: Case, device: torch.device) -> bool:
     """Whether a device has the memory for a case and its reference."""
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-    else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _available()
     return HEADROOM * bytes_of(case) <= free
+
+
+def _available() -> int:
+    """Bytes of the host's memory that can be had, those of cached files among them."""
+    told = MEMORY.read_text(encoding="ascii")
+    found = re.search(r"^MemAvailable: +(\d+) kB$", told, re.MULTILINE)
+    if found is None:  # kernels before 3.14
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1024 * int(found[1])

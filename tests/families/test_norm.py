@@ -42,11 +42,11 @@ def test_rms_norm_takes_several_trailing_axes(draw, close):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rms_norm_without_eps_uses_the_epsilon_of_float32(draw, dtype):
+def test_rms_norm_without_eps_uses_the_epsilon_of_float32(draw, close, dtype):
     x = draw(2, 64, dtype=dtype, scale=2.0**-9)
     given, default = RMSNormFwdOp([64], 2.0**-23), RMSNormFwdOp([64])
     assert torch.equal(default(x), given(x))
-    assert torch.equal(default(x), F.rms_norm(x, (64,)))
+    close(default(x), F.rms_norm(x, (64,)))
     assert not torch.equal(default(x), RMSNormFwdOp([64], torch.finfo(torch.float16).eps)(x))
 
 
@@ -57,6 +57,13 @@ def test_rms_norm_of_zeros_is_zero(close):
 def test_rms_norm_of_huge_half_values_does_not_overflow(close):
     x = torch.full((2, 256), 60000.0, dtype=torch.float16)
     close(RMSNormFwdOp([256])(x), torch.ones(2, 256, dtype=torch.float16))
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-25, 1e-15, 1e15, 3e38])
+def test_rms_norm_of_squares_beyond_float32_is_that_of_torch(close, value):
+    x, weight = torch.full((2, 300), value), torch.full((300,), 3.0)
+    close(RMSNormFwdOp([300], 1e-6)(x, weight), F.rms_norm(x, (300,), weight, 1e-6))
+    close(RMSNormFwdOp([300], 0.0)(x), F.rms_norm(x, (300,), eps=0.0))
 
 
 @pytest.mark.parametrize("special", [torch.nan, torch.inf])

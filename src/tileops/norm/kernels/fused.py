@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.norm.kernels.root_mean_square import RootMeanSquareNorm
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,15 @@ class AddRMSNormQuantPortableKernel(
 ):
     """Sum, norm and quantisation by torch."""
 
+    def __init__(self, call: AddRMSNormQuantCall) -> None:
+        super().__init__(call)
+        self._norm = RootMeanSquareNorm(call.n, call.eps)
+
     def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Add, normalise and quantise every row."""
         call = self.call
         residual_out = torch.add(x, residual)
-        y = F.rms_norm(residual_out.float(), (call.n,), weight.float(), call.eps)
+        y = self._norm(residual_out.float(), weight.float())
         amax = y.abs().amax(-1, keepdim=True)
         if call.scale_ub is not None:
             amax = amax.clamp(max=call.scale_ub)
@@ -135,6 +139,10 @@ class HeadNormRotaryFwdInterface(KernelInterface):
 class HeadNormRotaryPortableKernel(PortableKernel[HeadNormRotaryCall], HeadNormRotaryFwdInterface):
     """Norm and rotation by torch, on a view of the heads."""
 
+    def __init__(self, call: HeadNormRotaryCall) -> None:
+        super().__init__(call)
+        self._norm = RootMeanSquareNorm(call.head_dim, call.eps)
+
     def forward(
         self, qkv: Tensor, q_weight: Tensor, k_weight: Tensor, cache: Tensor, positions: Tensor
     ) -> None:
@@ -144,7 +152,7 @@ class HeadNormRotaryPortableKernel(PortableKernel[HeadNormRotaryCall], HeadNormR
         heads = qkv.unflatten(1, (total + call.kv_heads, call.head_dim))[:, :total]
         rows = cache[positions].float()[:, None]
         cos, sin = rows.chunk(2, -1)
-        normed = F.rms_norm(heads.float(), (call.head_dim,), None, call.eps)
+        normed = self._norm(heads.float(), None)
         normed[:, : call.heads] *= q_weight
         normed[:, call.heads :] *= k_weight
         first, second = self._pairs(normed)

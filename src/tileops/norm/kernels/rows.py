@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tileops._kernels.pieces import by_rows
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.norm.kernels.root_mean_square import RootMeanSquareNorm
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,15 @@ class RMSNormFwdInterface(KernelInterface):
 
 
 class RMSNormPortableKernel(PortableKernel[RMSNormCall], RMSNormFwdInterface):
-    """RMSNorm by torch, which forms the statistics and both products in float32."""
+    """RMSNorm by torch."""
+
+    def __init__(self, call: RMSNormCall) -> None:
+        super().__init__(call)
+        self._norm = RootMeanSquareNorm(call.n, call.eps)
 
     def forward(self, x: Tensor, weight: Tensor | None) -> Tensor:
         """Normalise every row."""
-        return F.rms_norm(x, (self.call.n,), weight, self.call.eps)
+        return self._norm(x, weight)
 
 
 class AddRMSNormFwdInterface(KernelInterface):
@@ -76,10 +81,14 @@ class AddRMSNormFwdInterface(KernelInterface):
 class AddRMSNormPortableKernel(PortableKernel[RMSNormCall], AddRMSNormFwdInterface):
     """Sum and RMSNorm by torch."""
 
+    def __init__(self, call: RMSNormCall) -> None:
+        super().__init__(call)
+        self._norm = RootMeanSquareNorm(call.n, call.eps)
+
     def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Add and normalise every row."""
         residual_out = torch.add(x, residual)
-        return F.rms_norm(residual_out, (self.call.n,), weight, self.call.eps), residual_out
+        return self._norm(residual_out, weight), residual_out
 
 
 @dataclass(frozen=True)

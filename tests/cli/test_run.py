@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from tileops.bench import calls, clock
 from tileops.bench.ceilings import write_profile
 from tileops.bench.environment import device_name
 from tileops.bench.profiles import measured_file
+from tileops.bench.sweep import chosen_cases
+from tileops.cli.described import Wishes
+from tileops.cli.own_call import own_case
+from tileops.cli.specs import spec_named
 from tileops.norm import RMSNormFwdOp, reference
 
 Run = Callable[..., Any]
@@ -169,3 +174,83 @@ def test_short_reasons_are_repeated(tileops: Run, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
     assert tileops(*DECODE).out.count("wrong: ArithmeticError: no luck") == 2
+
+
+def test_a_call_of_ones_own_is_judged(tileops: Run) -> None:
+    given = ("--param", "normalized_shape=[64]", "--shape", "x=2x3x64", "--shape", "weight=64")
+    outcome = tileops("run", "RMSNormFwdOp", *given, "--dtype", "bfloat16")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "RMSNormFwdOp call-bfloat16 on cpu: right" in outcome.out
+    assert "B=(2, 3)" in outcome.out
+    assert "x=bfloat16[2, 3, 64], weight=bfloat16[64], output=bfloat16[2, 3, 64]" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "op", ["AlibiFwdOp", "BatchNormFwdOp", "FusedMoEFwdOp", "GemmFp8FwdOp", "MoEPrePermuteFwdOp"]
+)
+def test_the_shapes_of_a_row_are_the_row(op: str) -> None:
+    """Without tensors; with held state; of stages; with dtypes of parameters; with a record."""
+    spec = spec_named(op)
+    row = chosen_cases(spec)[0]
+    inputs = {name: row.tensors[name] for name in spec.signature.inputs if name in row.tensors}
+    written = row.setting.row.values
+    wishes = Wishes(
+        [f"{name}={'x'.join(map(str, form.shape))}" for name, form in inputs.items()],
+        [f"{name}={form.dtype}" for name, form in inputs.items()],
+        [
+            f"{name}={json.dumps(written[name])}"
+            for name in written
+            if name in spec.signature.params
+        ],
+        None,
+    )
+    own = own_case(spec, wishes)
+    assert (own.tensors, own.outputs, own.values) == (row.tensors, row.outputs, row.values)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (
+                "MeanPoolingFwdOp",
+                "--param",
+                "chunk_size=64",
+                "--param",
+                "accum_dtype=float32",
+                "--shape",
+                "x=1x128x2x64",
+                "--shape",
+                "offsets=3",
+                "--shape",
+                "indices=4x2",
+            ),
+            "MeanPoolingFwdOp: this call: misses seq_lens; what no shape tells only rows give: "
+            "leave out --shape and --param",
+        ),
+        (
+            ("RMSNormFwdOp", "--param", "normalized_shape=[64]", "--shape", "x=2x63"),
+            "RMSNormFwdOp (call): inputs.x.shape",
+        ),
+        (
+            ("RMSNormFwdOp", "--param", "normalized_shape=[64]", "--row", "a"),
+            "--row describes a whole call",
+        ),
+        (
+            ("AlibiFwdOp", "--param", "num_heads=many", "--param", "seq_len=2"),
+            "--param num_heads: expected an int, got 'many'",
+        ),
+    ],
+)
+def test_calls_of_ones_own_that_cannot_be_made(
+    tileops: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = tileops("run", *arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_dtypes_of_a_row_are_named(tileops: Run) -> None:
+    (found,) = tileops(*DECODE, "--dtype", "T=float16", "--json").data
+    assert found["case"] == "llama-3.1-8b-decode-float16"
+    assert tileops(*DECODE, "--dtype", "weight=bfloat16", "--dtype", "float16").code == 2

@@ -6,16 +6,17 @@ What is described holds no data: constructor arguments, and tensors under a fake
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileops._core.lang.dtypes import is_registered
 from tileops._core.lang.extents import excess
 from tileops._core.spec.model import OpSpec, Param, TensorInput
 from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
-from tileops._core.workload.arguments import names_a_dtype
+from tileops._core.workload.arguments import constructor_value, names_a_dtype
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
+from tileops._core.workload.values import ValueFault, param_value
 from tileops.cli.nearest import nearest
 from tileops.cli.output import UsageFault
 from tileops.cli.specs import row_labels
@@ -34,11 +35,13 @@ class Described:
         params: arguments of the constructor by name.
         forms: shape and dtype of each tensor that is passed.
         row: the case that it is of; None where shapes describe it.
+        written: parameters as they were written; none of a row.
     """
 
     params: Mapping[str, Any]
     forms: Mapping[str, tuple[tuple[int, ...], str]]
     row: str | None = None
+    written: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,21 @@ class Wishes:
     params: Sequence[str]
     rows: Sequence[str] | None
 
+    @property
+    def is_own(self) -> bool:
+        """Whether a call is described, rather than rows chosen."""
+        return bool(self.shapes or self.params)
+
+    def admit(self, case: Case) -> bool:
+        """Whether a case has all the dtypes: one without a name is that of some tensor."""
+        forms = {name: form.dtype for name, form in case.tensors.items()}
+        named = {**case.values, **forms}
+        for text in self.dtypes:
+            name, separator, dtype = text.rpartition("=")
+            if dtype not in ([named.get(name)] if separator else forms.values()):
+                return False
+        return True
+
 
 def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
     """The call that was described; that of the smallest row where nothing but dtypes is said.
@@ -64,7 +82,7 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
     Raises:
         UsageFault: the description contradicts itself or the spec.
     """
-    if not (wishes.shapes or wishes.params):
+    if not wishes.is_own:
         return _of_row(spec, wishes, device)
     if wishes.rows:
         raise UsageFault("--row describes a whole call: leave out --shape and --param, or --row")
@@ -82,7 +100,8 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
         for name, tensor in signature.inputs.items()
         if name in shapes
     }
-    return Described({name: _argument(spec, name, given) for name, given in params.items()}, forms)
+    arguments = {name: _argument(spec, name, given) for name, given in params.items()}
+    return Described(arguments, forms, written=params)
 
 
 def _of_row(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
@@ -211,10 +230,15 @@ def _yaml_value(text: str) -> Any:
 
 
 def _argument(spec: OpSpec, name: str, value: Any) -> Any:
-    """A value as the constructor takes it; a dtype's name becomes the dtype."""
+    """A value as the constructor takes it: a dtype by its name, a record by its fields."""
     import torch
 
     declared = spec.signature.params[name]
     if not isinstance(declared, Param) or declared.type.node is None:
         raise UsageFault(f"--param {name}: a tensor, which cannot be written here; try --row")
-    return getattr(torch, value) if names_a_dtype(declared, value) else value
+    if names_a_dtype(declared, value):
+        return getattr(torch, value)
+    try:
+        return constructor_value(spec, declared, param_value(spec, declared, value))
+    except ValueFault as fault:
+        raise UsageFault(f"--param {name}: {fault}") from fault

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileops._core.spec.model import OpSpec
 from tileops.cli.described import Described, Wishes, described
-from tileops.cli.options import add_device, add_json, add_op, add_rows, add_target
+from tileops.cli.options import add_call, add_device, add_json, add_op, add_rows, add_target
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
 from tileops.cli.specs import class_of, device_named, spec_named, table_of, unknown, usable_target
@@ -38,27 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_op(parser)
     add_rows(parser)
-    parser.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=AxB",
-        help="shape of an input, as 8x4096; nothing after = for no axes; one option per tensor",
-    )
-    parser.add_argument(
-        "--dtype",
-        action="append",
-        default=[],
-        metavar="DTYPE",
-        help="dtype of all that admit it; NAME=DTYPE for one index such as T, or one input",
-    )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a constructor argument, its value written as in a spec file",
-    )
+    add_call(parser)
     add_device(parser, "where the tensors lie")
     parser.set_defaults(device=None)
     parser.add_argument(

@@ -68,6 +68,31 @@ def add_rows(parser: Parser) -> None:
     )
 
 
+def add_call(parser: Parser) -> None:
+    """Describe a call by shapes, dtypes and parameters."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=AxB",
+        help="shape of an input, as 8x4096; nothing after = for no axes; one option per tensor",
+    )
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        default=[],
+        metavar="DTYPE",
+        help="dtype of all that admit it; NAME=DTYPE for one index such as T, or one input",
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a constructor argument, its value written as in a spec file",
+    )
+
+
 def add_dtype(parser: Parser) -> None:
     """Choose cases by dtype."""
     parser.add_argument("--dtype", help="only cases in which a tensor has this dtype")

@@ -2,9 +2,11 @@
 
 The data are those of the row, the same in every run. Results are compared with the op's reference
 within the tolerance of their dtype. A row that does not fit into memory is left out. Rows may be
-large and take long: --row chooses some, --dtype those of one dtype.
+large and take long: --row chooses some, --dtype those of one dtype. --shape and --param describe a
+call of your own instead, as `tileops explain` takes it.
 
   tileops run RMSNormFwdOp --row llama-3.1-8b-decode --dtype bfloat16
+  tileops run RMSNormFwdOp --param 'normalized_shape=[64]' --shape x=8x64 --dtype bfloat16
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops._core.workload.faults import RowFault
+from tileops.cli.described import Wishes
 from tileops.cli.nearest import nearest
-from tileops.cli.options import add_device, add_dtype, add_json, add_op, add_rows, add_target
+from tileops.cli.options import add_call, add_device, add_json, add_op, add_rows, add_target
 from tileops.cli.output import Style, UsageFault, painted, print_json
+from tileops.cli.own_call import own_case
 from tileops.cli.progress import progress
 from tileops.cli.specs import class_of, device_named, row_labels, spec_named, usable_target
 
@@ -39,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_op(parser)
     add_rows(parser)
+    add_call(parser)
     add_device(parser)
     add_target(parser)
-    add_dtype(parser)
     add_json(parser)
 
 
@@ -53,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     spec = spec_named(args.op)
     device = device_named(args.device)
     records, tally = [], Tally()
-    rows = [RowCase(spec, case) for case in cases(spec, args.rows, args.dtype)]
+    wishes = Wishes(args.shape, args.dtype, args.param, args.rows)
+    rows = [RowCase(spec, case) for case in _cases(spec, wishes)]
     sweep = Sweep(rows, device, Manner(target=usable_target(args.target)))
     reasons = Reasons()
     if not args.json:
@@ -70,23 +75,27 @@ def run(args: argparse.Namespace) -> int:
     return 1 if tally.states[WRONG] or not tally.states[RIGHT] else 0
 
 
-def cases(spec: OpSpec, labels: Sequence[str] | None, dtype: str | None) -> list[Case]:
-    """The cases that were asked for, at least one.
+def _cases(spec: OpSpec, wishes: Wishes) -> list[Case]:
+    """The call that was described, else the cases that were asked for, at least one.
 
     Raises:
         UsageFault: there is none, or the op has no class or an unusable row.
+        SignatureError: the op refuses the call.
     """
     from tileops.bench.sweep import chosen_cases
 
     class_of(spec)
+    if wishes.is_own:
+        return [own_case(spec, wishes)]
+    labels = wishes.rows
     try:
-        found = chosen_cases(spec, labels, dtype)
+        found = [case for case in chosen_cases(spec, labels) if wishes.admit(case)]
         known = [case.id for case in chosen_cases(spec)] if not found else []
     except RowFault as fault:
         raise UsageFault(f"{spec.name}: {fault}") from fault
     if not found:
         rows = f"row {' or '.join(labels)}" if labels else None
-        asked = " and ".join(filter(None, (rows, dtype and f"dtype {dtype}")))
+        asked = " and ".join(filter(None, (rows, *(f"dtype {each}" for each in wishes.dtypes))))
         of_that = f" of {asked}" if asked else ""
         meant = nearest(labels[0], [*row_labels(spec), *known]) if labels else ""
         hint = meant or f"; known: {', '.join(known) or 'none'}"

@@ -91,8 +91,8 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("list", "--fam", "x"), "unrecognized arguments: --fam x; did you mean --family?\n"),
         (("list", "--seed=1"), "unrecognized arguments: --seed=1; `tileops fuzz` has --seed"),
         (
-            ("bench", "--shape", "x=2"),
-            "--shape x=2; `tileops explain` and `tileops run` have --shape",
+            ("bench", "--shape=x=2"),
+            "--shape=x=2; `tileops explain` and `tileops run` have --shape",
         ),
         (("list", "--budget", "1"), "--budget 1; `tileops bench` has --budget"),
         (("schema", "--row", "a"), "`tileops explain` and `tileops run` and `tileops bench` have"),

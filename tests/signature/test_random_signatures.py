@@ -104,7 +104,7 @@ def _discriminant(case: Case, of: Discriminant) -> Value:
 def assert_solution(case: Case, op: Instance) -> Any:
     """The values that were drawn come back, from tensors and from shapes alone."""
     record = op.check(made(case))
-    names = [*case.forall, *case.params]
+    names = [*case.forall, *case.params, *case.lets]
     known = {name: case.values[name] for name in names if name in case.values}
     found = {name: record.indices[name] for name in known if name in record.indices}
     assert found == {name: known[name] for name in found}
@@ -448,6 +448,8 @@ def test_the_cases_are_varied() -> None:
     for word in ("InOfStore", "F", "meta", "values", "requires", "dtype_combos", "alias", "mutated",
                  "write_only", "contiguous", "device", "buffer", "nullable"):  # fmt: skip
         assert any(f"'{word}'" in text for text in texts), word
+    for let in ("kept", "late", "pick", "plan"):
+        assert {name for case in cases for name in case.lets} >= {let}, let
     for call in BUILTINS:
         assert any(f"{call}(" in text for text in texts), call
     assert {case.passes_out for case in cases if "buffer" in case.outputs["y"]} == {True, False}

@@ -21,6 +21,7 @@ def draw(seed: int) -> Case:
     case = Case(random.Random(seed))
     rng = case.rng
     add_parameters(case)
+    add_picks(case)
     case.forall = {"T": f"DType[{' | '.join(FLOATS)}]", "U": f"DType[{' | '.join(OTHERS)}]"}
     case.values |= {"T": rng.choice(FLOATS), "U": rng.choice(OTHERS)}
     dims, runs = list("ABCDE")[: rng.randint(1, 4)], ["R", "S"][: rng.randint(0, 2)]
@@ -52,6 +53,24 @@ def some_of(
             step(case)
 
     return add
+
+
+def add_picks(case: Case) -> None:
+    """Lets of an algebraic kind: a parameter, one that a choice or a number picks, or none."""
+    rng, has = case.rng, Expressions(case).has
+    pick = "store.value if present(store) and {} else {}"
+    if has("layout"):
+        case.lets["kept"] = "layout"
+        if has("store"):
+            case.lets["kept"] = rng.choice(["layout", pick.format("flag", "layout")])
+            case.lets["late"] = f"layout if k > 2 else {pick.format('k > 1', 'kept')}"
+    if has("store"):
+        test = rng.choice(["flag", "store.value.kind == 'dense'"])
+        case.lets["pick"] = pick.format(test, "None")
+    if has("groups"):
+        case.lets["plan"] = "groups"
+    for name, text in case.lets.items():
+        case.values[name] = case.value(text)
 
 
 # Inputs that solve indices
@@ -187,6 +206,7 @@ FAMILIES: dict[str, Family] = {
         lambda names: names.either(
             "layout",
             "(store.value if present(store) else layout)" if names.has("store") else "layout",
+            "kept",
         ),
         _family(
             "RowStore",
@@ -204,7 +224,7 @@ FAMILIES: dict[str, Family] = {
         ),
     ),
     "store": Family(
-        lambda _: "store",
+        lambda names: names.either("store", "pick"),
         _family(
             "Maybe[RowStore]",
             "s",
@@ -213,7 +233,7 @@ FAMILIES: dict[str, Family] = {
         lambda s: "[B, A]" if s is None else ("[A, B]" if s.kind == "dense" else "[B, A, 1]"),
     ),
     "groups": Family(
-        lambda _: "groups",
+        lambda names: names.either("groups", "plan"),
         _family(
             "MGroupedLayout",
             "s",
@@ -318,7 +338,8 @@ def add_combos(case: Case) -> None:
 def add_lets(case: Case) -> None:
     """Lets over what is known, one over another, in any order."""
     rng, expressions, a = case.rng, Expressions(case), case.dims[0]
-    case.lets = {"half": f"{a} // 2", "scaled": "half * k"}
+    picks = set(case.lets)
+    case.lets |= {"half": f"{a} // 2", "scaled": "half * k"}
     for name in ("p", "q")[: rng.randint(0, 2)]:
         case.lets[name] = expressions.length()
     if rng.random() < 0.5:
@@ -329,8 +350,8 @@ def add_lets(case: Case) -> None:
         case.lets["rest"] = "cap.value if present(cap) and flag else None"
     if "Q" in case.dims:
         case.lets["width"] = "mhc.expansion(Q)"
-    for name, text in case.lets.items():
-        case.values[name] = case.value(text)
+    for name in (name for name in case.lets if name not in picks):
+        case.values[name] = case.value(case.lets[name])
     case.lets = dict(rng.sample(sorted(case.lets.items()), len(case.lets)))
 
 

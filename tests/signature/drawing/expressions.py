@@ -35,8 +35,8 @@ class Expressions:
         return chosen if isinstance(chosen, str) else chosen()
 
     def has(self, name: str) -> bool:
-        """Whether a parameter is declared."""
-        return name in self.case.params
+        """Whether a parameter or a let is declared."""
+        return name in self.case.params or name in self.case.lets
 
     def either(self, *texts: str) -> str:
         """One of several texts."""
@@ -88,17 +88,21 @@ class Expressions:
             "store": lambda: (
                 "(store.value.cols if present(store) and store.value.kind == 'dense' else 2)"
             ),
-            "groups": lambda: (
-                f"moe.capacity(groups, {self._any(*self.case.dims, '5')}, {self.rng.randint(0, 3)})"
+            "kept": lambda: "(kept.tile if kept.kind == 'tiled' else kept.cols)",
+            "pick": lambda: (
+                "(pick.value.cols if present(pick) and pick.value.kind == 'dense' else 2)"
+            ),
+            "groups": lambda: self._capacity("groups"),
+            "plan": lambda: self._capacity("plan"),
+            "rest": lambda: self.either(
+                "per_axis(rest, 0, 2, k)", "(rest.value if present(rest) else k)"
             ),
         }
-        if "rest" in self.case.lets:
-            draws += ["per_axis(rest, 0, 2, k)", "(rest.value if present(rest) else k)"]
         return draws + [draw for name, draw in by_param.items() if self.has(name)]
 
-    def _capacity(self) -> str:
+    def _capacity(self, layout: str) -> str:
         rows = self._any(*self.case.dims, "5")
-        return f"moe.capacity(groups, {rows}, {self.rng.randint(0, 3)})"
+        return f"moe.capacity({layout}, {rows}, {self.rng.randint(0, 3)})"
 
     # Runs of lengths
 
@@ -165,9 +169,13 @@ class Expressions:
             "store": ["present(store)", "(present(store) and store.value.kind == 'tiled')"],
             "groups": ["groups.kind == 'masked'",
                        "(groups.kind == 'contiguous' and groups.packing == 'tight')"],
+            "kept": ["kept.kind == 'dense'", "(kept.kind == 'tiled' and kept.padded)"],
+            "pick": ["present(pick)", "(present(pick) and pick.value.kind == 'tiled')",
+                     "(not present(pick) or pick.value.kind != 'tiled' or pick.value.padded)"],
+            "plan": ["plan.kind == 'masked'"],
+            "rest": ["present(rest)"],
         }  # fmt: skip
         draws += [text for name, texts in by_param.items() if self.has(name) for text in texts]
-        draws += ["present(rest)"] if "rest" in self.case.lets else []
         late = {} if self.early else {**self.case.inputs, **self.case.outputs}
         tensors = {**self.case.params, **late}
         is_free = {name for name, t in tensors.items() if "optional" in t or "nullable" in t}
@@ -190,6 +198,8 @@ class Expressions:
         draws += [f"{run} {op} {runs[-1]}[1:]" for run in runs for op in ("==", "!=")]
         if self.has("window"):
             draws += [lambda: f"window == ({a()}, {a()})"]
+        if self.has("late"):
+            draws += ["late.kind == 'dense'", "late.kind in ('tiled', 'dense')"]
         if depth:
             draws += [
                 lambda: self._both("and", self.truth(depth - 1), self.truth(depth - 1)),

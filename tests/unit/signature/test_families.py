@@ -174,7 +174,7 @@ PADDED = ("tiled", (("order", "row"), ("padded", True)))
         ("Padded[pad.value if flip else None, R]", {"flip": False}, ["R"]),
         ("Padded[pad.value if flip else None, R]", {"flip": True}, ["R + pad.value"]),
         ("Padded[given, R]", {"flip": True, "pad": None}, ["R"]),
-        ("Padded[given, R]", {"flip": True, "pad": "given"}, ["R + given"]),
+        ("Padded[given, R]", {"flip": True, "pad": "given"}, ["R + given.value"]),
         ("Either[layout, R]", {"layout": DENSE}, ["R", "layout.cols"]),
         (
             "Either[store.value if present(store) else layout, R]",

@@ -161,10 +161,6 @@ CASES = {
         let("0.5"),
         [("let.q", 15, "0.5 is Value, which takes no part in types")],
     ),
-    "a let of an algebraic kind": (
-        {"MORE": 'let: {q: "layout if flip else layout"}\nshape_rules: ["q.kind == \'dense\'"]'},
-        [("let.q", 15, "layout if flip else layout is RowStore; a let names parts of it only")],
-    ),
     "a let of the constructor": (
         {"MORE": 'let: {q: "layout.kind"}\nshape_rules: ["q == \'dense\' or R > 0"]'},
         [],

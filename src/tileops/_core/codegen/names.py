@@ -17,13 +17,13 @@ from tileops._core.lang.kinds import (
     DTypeKind,
     EnumKind,
     Kind,
-    MaybeKind,
     SeqKind,
-    payload,
 )
 from tileops._core.lang.members import FloatMember
 from tileops._core.lang.nodes import Expr
 from tileops._core.lang.reads import reads
+from tileops._core.signature.discriminants import payload_kind
+from tileops._core.signature.lets import may_be_absent, source
 from tileops._core.signature.plan import (
     CheckAxis,
     CheckSplice,
@@ -107,14 +107,14 @@ class Names:
                 yield number, step
 
     def adt(self, name: str) -> Adt | None:
-        """The algebraic type of a parameter that has one, or may be absent."""
-        kind = self.kind(name)
-        inner = kind and payload(kind)
-        return self.plan.spec.adts.get(inner.name) if isinstance(inner, AdtKind) else None
+        """The algebraic type of a parameter or let that has one, or may be absent."""
+        param = source(name, self.signature)
+        kind = param and payload_kind(param)
+        return self.plan.spec.adts.get(kind.name) if isinstance(kind, AdtKind) else None
 
     def is_field(self, name: str, attr: str) -> bool:
         """Whether `name.attr` reads a field, not the payload of a `Maybe`."""
-        if isinstance(self.kind(name), MaybeKind):
+        if may_be_absent(name, self.signature):
             return False
         return any(attr in c.fields for c in _constructors(self.adt(name)))
 

@@ -67,10 +67,23 @@ class Known:
         return self._variables.get(spell("in", name))
 
     def present(self, name: str) -> bool:
-        """Whether a tensor, `out` or an optional parameter is there."""
-        if self._names.param(name) is not None:
+        """Whether a tensor, `out`, an optional parameter or the value of a let is there."""
+        if self._names.param(name) is not None or self._names.let(name) is not None:
             return self.value(name) is not None
         return self.tensor(name) is not None
+
+    def behind(self, expr: Expr) -> Iterator[Expr]:
+        """An expression, and the definitions of the lets behind it that have no value yet."""
+        pending, entered = [expr], set[str]()
+        while pending:
+            tree = pending.pop(0)
+            yield tree
+            read = reads(tree)
+            for name in dict.fromkeys((*read.names, *read.presences)):
+                definition = self._names.let(name)
+                if definition is not None and self.value(name) is None and name not in entered:
+                    entered.add(name)
+                    pending.append(definition)
 
     def settles(self, name: str) -> bool:
         """Whether it is known in this phase if something is there."""

@@ -304,7 +304,9 @@ def _rule(step: CheckRule, known: Known, reason: Reason) -> Fault:
     if reason is not None:
         return _declared(declared, _evaluation(step.expr, known, reason))
     node = step.expr if declared.node is None else declared.node
-    facts = [*_values(node, known), *_presence_facts(node, known)]
+    trees = list(known.behind(node))
+    values = [fact for tree in trees for fact in _values(tree, known)]
+    facts = dict.fromkeys([*values, *(f for tree in trees for f in _presence_facts(tree, known))])
     return _declared(declared, f"does not hold{': ' if facts else ''}{', '.join(facts)}")
 
 

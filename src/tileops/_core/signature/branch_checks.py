@@ -10,16 +10,16 @@ from tileops._core.lang.nodes import (
     Constant,
     Expr,
     FamilyApplication,
-    Name,
     Shape,
 )
 from tileops._core.lang.printer import to_text
-from tileops._core.lang.reads import reads
+from tileops._core.lang.reads import read_name, reads
 from tileops._core.lang.walk import walk
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import describe
+from tileops._core.signature.lets import arms
 from tileops._core.signature.sites import Role, Site
 from tileops._core.signature.unify import value_of
 from tileops._core.signature.usage import Root, Usage
@@ -147,8 +147,8 @@ def _missing_payloads(
         if isinstance(read, Bytes) and analysis.facts.present(read.name, point) is False:
             yield Complaint(path, 28, f"{to_text(read)} is read")
         if isinstance(read, Attribute) and not analysis.facts.has_payload(read, point):
-            owner = read.base.base if isinstance(read.base, Attribute) else read.base
-            is_adt = isinstance(owner, Name) and isinstance(point.get(owner.id), tuple)
+            outcomes = arms(analysis.facts.behind(read.base, point))
+            is_adt = any(isinstance(point.get(read_name(arm) or ""), tuple) for arm in outcomes)
             what = "is a field of another constructor" if is_adt else "is read"
             yield Complaint(path, 28, f"{to_text(read)} {what}")
 

@@ -16,17 +16,19 @@ from tileops._core.lang.cached import cached_property
 from tileops._core.lang.declared import dataclass
 from tileops._core.lang.fold import fold
 from tileops._core.lang.kinds import AdtKind, BoolKind, EnumKind
-from tileops._core.lang.nodes import Attribute, Bytes, Constant, Expr, Name, Present
+from tileops._core.lang.nodes import Attribute, Bytes, Conditional, Constant, Expr, Name, Present
+from tileops._core.lang.reads import read_name
 from tileops._core.lang.walk import children, rebuild, walk
 from tileops._core.signature.conditions import from_guard, runs_on
 from tileops._core.signature.discriminants import Point, payload_kind
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import Space
+from tileops._core.signature.lets import NOTHING, is_payload, of_arms, source
 from tileops._core.signature.plan import Discriminant
 from tileops._core.signature.references import Reference
 from tileops._core.signature.sites import Role, sites
-from tileops._core.spec.model import Declaration, Param
+from tileops._core.spec.model import Declaration
 
 MOST_BRANCHES = 1 << 14
 """Combinations beyond which a spec is refused: every one of them would be checked."""
@@ -93,26 +95,41 @@ class Branches:
         """Whether an expression reads discriminants and nothing else, lets put in."""
         references = self.facts.references
         below = [references.definitions[key] for key in references.below(expr)]
-        return all(self._decided(each) for each in (expr, *below))
+        return self._decided(expr) and all(self._decided(d) or self._names_one(d) for d in below)
 
     def _decided(self, expr: Expr) -> bool:
         if isinstance(expr, Name):
+            kind = self._payload(expr.id)
             if expr.id in self.facts.signature.lets:
-                return Reference("value", expr.id) in self.facts.references.definitions
-            return isinstance(self._payload(expr.id), BoolKind | EnumKind)
+                is_read = Reference("value", expr.id) in self.facts.references.definitions
+                return is_read and not isinstance(kind, AdtKind)
+            return isinstance(kind, BoolKind | EnumKind)
         if isinstance(expr, Attribute):
             return self._decided_attribute(expr)
         return not isinstance(expr, Bytes) and all(
             self._decided(cast("Expr", child)) for child in children(expr)
         )
 
+    def _names_one(self, definition: Expr) -> bool:
+        """Whether the definition of a let names algebraic parameters, and a branch decides which.
+
+        Other definitions are none of these, even where they name a parameter.
+        """
+        if isinstance(definition, Conditional):
+            outcomes = (definition.then, definition.orelse)
+            return self._decided(definition.test) and all(map(self._names_one, outcomes))
+        name = read_name(definition)
+        return definition == NOTHING or isinstance(name and self._payload(name), AdtKind)
+
     def _payload(self, name: str) -> object:
-        param = self.facts.signature.params.get(name)
-        return payload_kind(param) if isinstance(param, Param) else None
+        param = source(name, self.facts.signature)
+        return param and payload_kind(param)
 
     def _decided_attribute(self, expr: Attribute) -> bool:
-        owner = expr.base.base if isinstance(expr.base, Attribute) else expr.base
-        kind = self._payload(owner.id) if isinstance(owner, Name) else None
+        signature, owner = self.facts.signature, read_name(expr.base)
+        if owner in signature.lets and is_payload(expr, signature):
+            return self._decided(expr.base)
+        kind = owner and self._payload(owner)
         if isinstance(kind, AdtKind):
             adt = self.facts.spec.adts.get(kind.name)
             fields = [c.fields.get(expr.attr) for c in adt.constructors.values()] if adt else []
@@ -125,9 +142,10 @@ class Branches:
     def inline(self, expr: Expr) -> Expr | None:
         """`expr` with definitions in place of lets and of presences; None when that gets long.
 
-        A presence that a condition decides may be asked for before the tensor is there.
+        A presence that a condition decides may be asked for before the tensor is there. Nor is
+        there such a text where a part of it would read what an arm of a let has not.
         """
-        definitions = self.facts.references.definitions
+        definitions, signature = self.facts.references.definitions, self.facts.signature
         inlined: dict[Reference, Expr] = {}
 
         def put_in(tree: Expr) -> Expr:
@@ -135,13 +153,17 @@ class Branches:
                 return inlined.get(Reference("value", tree.id), tree)
             if isinstance(tree, Present):
                 return inlined.get(Reference("presence", tree.name), tree)
-            return rebuild(tree, put_in)
+            if isinstance(tree, Attribute) and is_payload(tree, signature):
+                return inlined.get(Reference("value", read_name(tree) or ""), tree)
+            return of_arms(rebuild(tree, put_in))
 
         for key in self.facts.references.below(expr):
             inlined[key] = put_in(definitions[key])
             if any(islice(walk(inlined[key]), _LONG, None)):
                 return None
-        return put_in(expr)
+        whole = put_in(expr)
+        is_sound = all(getattr(node, "base", None) != NOTHING for node in walk(whole))
+        return whole if is_sound else None
 
     def runnable(self, expr: Expr) -> Expr:
         """A decided condition in a form that every point may run."""

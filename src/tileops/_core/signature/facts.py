@@ -9,7 +9,8 @@ depends on the discriminants an expression reads and on no others, and is kept b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 from tileops._core.lang.cached import cached_property
 from tileops._core.lang.dtypes import BITS
@@ -19,15 +20,16 @@ from tileops._core.lang.nodes import (
     Attribute,
     Bytes,
     Call,
-    Conditional,
     Constant,
     Expr,
     Name,
     Present,
     Shape,
 )
+from tileops._core.lang.reads import read_name
 from tileops._core.lang.walk import children, rebuild, walk
-from tileops._core.signature.discriminants import Point, discriminants, is_maybe, payload_kind
+from tileops._core.signature.discriminants import Point, discriminants, payload_kind
+from tileops._core.signature.lets import NOTHING, arms, given, is_payload, may_be_absent
 from tileops._core.signature.plan import Value
 from tileops._core.signature.references import Reference, References
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
@@ -83,7 +85,8 @@ class Facts:
         for name, let in self.signature.lets.items():
             if let.node is not None:
                 found[Reference("value", name)] = let.node
-                found |= _presence_of(name, let.node)
+                if may_be_absent(name, self.signature):
+                    found[Reference("presence", name)] = given(let.node)
         for tensor in self.tensors:
             declared = tensor.optional if isinstance(tensor, TensorInput) else tensor.nullable
             if isinstance(declared, Declaration) and declared.node is not None:
@@ -222,13 +225,18 @@ class Facts:
         if isinstance(owner, Attribute) and owner.attr == "value":
             owner = owner.base
         if not isinstance(owner, Name) or owner.id not in point:
+            behind = self.behind(expr.base, point)
+            if read_name(behind) in point and not is_payload(expr, self.signature):
+                read = self._fix(replace(expr, base=behind), point)
+                return read if isinstance(read, Constant) else expr
             fixed = rebuild(expr, lambda child: self._fix(child, point))
-            return expr if fixed.base == Constant(None) else fixed  # read where there is nothing
+            return expr if fixed.base == NOTHING else fixed  # read where there is nothing
         value = point[owner.id]
         if isinstance(value, tuple):
-            constructor, fields = value
-            read = {"kind": constructor, **dict(fields)}  # type: ignore[call-overload]
-            return Constant(read[expr.attr]) if expr.attr in read else expr
+            constructor, finite = value
+            fields = {"kind": constructor, **dict(finite)}  # type: ignore[call-overload]
+            is_field = expr.attr in fields and not is_payload(expr, self.signature)
+            return Constant(fields[expr.attr]) if is_field else expr
         if expr.attr == "value" and value is not None:
             return self._constant(owner.id, value) or expr
         return expr
@@ -250,14 +258,22 @@ class Facts:
 
     def subject(self, expr: Expr, point: Point) -> tuple[Value] | None:
         """The value of a match subject, wrapped, or None where the point leaves it open."""
-        folded = self.fold(expr, point)
+        folded = self.behind(self.fold(expr, point), point)
         if isinstance(folded, Constant):
             return (folded.value,)  # type: ignore[return-value]
-        is_payload = isinstance(folded, Attribute) and folded.attr == "value"
-        owner = cast("Attribute", folded).base if is_payload else folded
-        if isinstance(owner, Name) and isinstance(point.get(owner.id), tuple):
-            return (point[owner.id],)
-        return None
+        value = point.get(read_name(folded) or "")
+        return (value,) if isinstance(value, tuple) else None
+
+    def behind(self, expr: Expr, point: Point) -> Expr:
+        """What an expression names at a point, lets looked through and choices made."""
+        followed = expr
+        while True:
+            is_held = isinstance(followed, Attribute) and is_payload(followed, self.signature)
+            name = read_name(followed) if is_held or isinstance(followed, Name) else None
+            let = self.signature.lets.get(name or "")
+            if let is None or let.node is None or name in self.cyclic_lets:
+                return followed
+            followed = self.fold(let.node, point)
 
     def has_payload(self, read: Expr, point: Point) -> bool:
         """Whether a value has the payload or field that is read of it.
@@ -266,42 +282,32 @@ class Facts:
         """
         if not isinstance(read, Attribute):
             return not isinstance(read, Present) or read.name not in self.signature.lets
-        owner = read.base.base if isinstance(read.base, Attribute) else read.base
-        if isinstance(owner, Name) and owner.id in self.signature.lets:
-            return read.attr != "value" or self.present(owner.id, point) is True
-        param = self.signature.params.get(owner.id) if isinstance(owner, Name) else None
+        owner = read_name(read.base)
+        if owner in self.signature.lets:
+            return self._let_has(read, point)
+        param = self.signature.params.get(owner or "")
         value = point.get(param.name, _OPEN) if isinstance(param, Param) else _OPEN
         if not isinstance(value, tuple) or not isinstance(param, Param) or read.attr == "kind":
             return value is not None
-        is_payload = is_maybe(param) and read.attr == "value" and read.base is owner
-        return is_payload or self._has_field(param, str(value[0]), read.attr)
+        return is_payload(read, self.signature) or self._has_field(param, str(value[0]), read.attr)
+
+    def _let_has(self, read: Attribute, point: Point) -> bool:
+        """Whether all that a let may be at a point, itself rightly read, has what is read of it."""
+        if is_payload(read, self.signature):
+            return self.present(read_name(read) or "", point) is True
+        outcomes = list(arms(self.behind(read.base, point)))
+        if NOTHING in outcomes and may_be_absent(read_name(read.base) or "", self.signature):
+            return False
+        return outcomes == [read.base] or all(
+            self.has_payload(replace(read, base=outcome), point)
+            for outcome in outcomes
+            if self.has_payload(outcome, point)
+        )
 
     def _has_field(self, param: Param, constructor: str, field: str) -> bool:
         kind = payload_kind(param)
         adt = self.spec.adts.get(kind.name) if isinstance(kind, AdtKind) else None
         return adt is None or field in adt.constructors[constructor].fields
-
-
-def _presence_of(let: str, definition: Expr) -> dict[Reference, Expr]:
-    """The condition under which a let that may be None has a value."""
-    if Constant(None) not in _arms(definition):
-        return {}
-    return {Reference("presence", let): _given(definition)}
-
-
-def _arms(expr: Expr) -> Iterator[Expr]:
-    """The outcomes of a choice, of choices within it too; anything else alone."""
-    if isinstance(expr, Conditional):
-        yield from (*_arms(expr.then), *_arms(expr.orelse))
-    else:
-        yield expr
-
-
-def _given(expr: Expr) -> Expr:
-    """Whether the outcome of a choice is something."""
-    if isinstance(expr, Conditional):
-        return Conditional(expr.test, _given(expr.then), _given(expr.orelse))
-    return Constant(expr != Constant(None))
 
 
 def _named(tree: Expr | Shape) -> Iterator[str]:

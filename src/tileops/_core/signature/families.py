@@ -9,7 +9,6 @@ cannot be chosen makes the shape unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, cast
 
@@ -29,8 +28,9 @@ from tileops._core.lang.nodes import (
     Splice,
 )
 from tileops._core.lang.walk import deepest, rebuild, walk
-from tileops._core.signature.discriminants import Point, is_maybe
+from tileops._core.signature.discriminants import Point
 from tileops._core.signature.facts import Facts
+from tileops._core.signature.lets import NOTHING, may_be_absent, of_arms
 from tileops._core.signature.patterns import matches
 from tileops._core.signature.plan import Value
 from tileops._core.signature.references import Reference
@@ -207,7 +207,7 @@ class Families:
             return Attribute(argument, "value") if self._is_maybe(argument) else argument
         if isinstance(expr, Each):
             arguments = {n: a for n, a in arguments.items() if n != expr.variable}
-        return _of_arms(rebuild(expr, lambda child: self.substitute(child, arguments)))
+        return of_arms(rebuild(expr, lambda child: self.substitute(child, arguments)))
 
     def _presence(self, argument: Expr) -> Expr:
         """Whether an argument is there, lets looked through."""
@@ -220,11 +220,10 @@ class Families:
                 return self._presence(let)
             if self._is_maybe(argument):
                 return Present(argument.id)
-        return Constant(argument != Constant(None))
+        return Constant(argument != NOTHING)
 
     def _is_maybe(self, argument: Expr) -> bool:
-        params = self.facts.signature.params
-        return isinstance(argument, Name) and is_maybe(params.get(argument.id))
+        return isinstance(argument, Name) and may_be_absent(argument.id, self.facts.signature)
 
     def _fold(self, axis: Expr | Splice, point: Point) -> tuple[Part, ...]:
         """One axis after folding; a run that folds to a tuple becomes single axes."""
@@ -240,11 +239,3 @@ class Families:
 
 def _constant(item: object) -> Constant:
     return Constant(cast("int", item))
-
-
-def _of_arms(expr: Expr) -> Expr:
-    """What is read of a conditional argument, read of its arms: there, a branch decides it."""
-    if not isinstance(expr, Attribute) or not isinstance(expr.base, Conditional):
-        return expr
-    then, orelse = (replace(expr, base=arm) for arm in (expr.base.then, expr.base.orelse))
-    return replace(expr.base, then=_of_arms(then), orelse=_of_arms(orelse))

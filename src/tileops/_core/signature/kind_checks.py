@@ -29,6 +29,7 @@ from tileops._core.lang.printer import to_text
 from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint
+from tileops._core.signature.lets import names_values
 from tileops._core.signature.scope import ANY
 from tileops._core.signature.sites import Role, Site
 from tileops._core.signature.unify import value_of
@@ -83,8 +84,9 @@ def _judged(
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind} where a number is needed")
     elif site.role is Role.LET and is_opaque(kind):
         yield Complaint(site.path, 15, f"{to_text(expr)} is {kind}, which takes no part in types")
-    elif site.role is Role.LET and isinstance(payload(kind), AdtKind):
-        yield Complaint(site.path, 15, f"{to_text(expr)} is {kind}; a let names parts of it only")
+    elif site.role is Role.LET and isinstance(payload(kind), AdtKind) and not names_values(expr):
+        message = f"{to_text(expr)} is {kind}; a let of it names one or chooses between them"
+        yield Complaint(site.path, 15, message)
 
 
 def _undecided(analysis: Analysis, site: Site, expr: Expr) -> Iterator[Complaint]:

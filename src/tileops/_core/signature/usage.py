@@ -90,17 +90,17 @@ class Usages:
         )
 
     def _lets_of(self, node: Expr | Shape, names: frozenset[str], point: Point) -> list[str]:
-        """The lets that a used tree reads; one that folded into a constant counts too."""
+        """The lets that a used tree reads; one that the branch decides counts where folded too."""
         lets = self.facts.signature.lets
         mentioned = self._mentions.get(id(node))
         if mentioned is None:
             found = {n.id for n in walk(node) if isinstance(n, Name)}
             mentioned = self._mentions[id(node)] = frozenset(found & set(lets))
-        return [n for n in lets if n in names or (n in mentioned and self._constant(n, point))]
+        return [n for n in lets if n in names or (n in mentioned and self._decides(n, point))]
 
-    def _constant(self, let: str, point: Point) -> bool:
+    def _decides(self, let: str, point: Point) -> bool:
         node = self.facts.signature.lets[let].node
-        return node is not None and isinstance(self.facts.fold(node, point), Constant)
+        return node is not None and self.facts.subject(node, point) is not None
 
     def _roots_at(self, point: Point) -> Iterator[Root]:
         signature = self.facts.signature

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -47,7 +47,9 @@ def doubled(name: str) -> type[Op]:
         spec["backward"] = dict(backward) | {"op": wide(backward["op"])}
     manifest.register({wide(name): spec})
     cls = class_of(name)
-    return type(wide(name), (cls,), {"kernel_types": portable(cls), "__module__": __name__})
+    stages = {stage: doubled(op.__name__) for stage, op in cls.delegate_types.items()}
+    members = {"kernel_types": portable(cls), "delegate_types": stages, "__module__": __name__}
+    return type(wide(name), (cls,), members)
 
 
 kept: list[type[Op]] = []
@@ -103,11 +105,15 @@ def batch_norm(x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
     return y, x, weight, x.mean((0, 2)), (x.var((0, 2), correction=0) + 1e-5).rsqrt()
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    """Attention over all keys, two query heads to each of theirs, and what is kept."""
+def attention(q: Tensor, k: Tensor, v: Tensor, is_causal: bool) -> tuple[Tensor, ...]:
+    """Attention, as many query heads to each of the keys as there are, and what is kept."""
+    group = q.shape[2] // k.shape[2]
     query, key, value = (x.transpose(1, 2) for x in (q, k, v))
-    scores = query @ key.repeat_interleave(2, 1).mT * q.shape[3] ** -0.5
-    o = (scores.softmax(-1) @ value.repeat_interleave(2, 1)).transpose(1, 2)
+    scores = query @ key.repeat_interleave(group, 1).mT * q.shape[3] ** -0.5
+    if is_causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    o = (scores.softmax(-1) @ value.repeat_interleave(group, 1)).transpose(1, 2)
     return o, q, k, v, o, scores.logsumexp(-1)
 
 
@@ -123,7 +129,10 @@ def gated_linear(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> tuple[Tensor, ..
 
 
 class ByHand(NamedTuple):
-    """A backward op that no spec names: how it is called, and what gives the results."""
+    """A backward op that no spec names: how it is called, and what gives the results.
+
+    The forward takes the parameters that it has to know, too.
+    """
 
     op: str
     params: dict[str, Any]
@@ -141,21 +150,22 @@ class ByHand(NamedTuple):
         return tuple(op(*given)[: len(self.shapes)])
 
 
-ROWS, GATES, HEADS = (2, 4, 3, 2), (2, 4, 3, 5), (2, 5, 2, 8)
+def by_hand_attention(op: str, heads: int, is_causal: bool) -> ByHand:
+    """Attention with two heads of keys and values."""
+    query, keys, params = (2, 5, heads, 8), (2, 5, 2, 8), {"is_causal": is_causal}
+    return ByHand(op, params, partial(attention, **params), (query, keys, keys), 4)
+
+
+ROWS, GATES = (2, 4, 3, 2), (2, 4, 3, 5)
 BY_HAND = [
     ByHand("BatchNormBwdOp", {}, batch_norm, ((4, 3, 5), (3,)), 0),
-    ByHand(
-        "GroupedQueryAttentionBwdOp",
-        {"is_causal": False},
-        attention,
-        ((2, 5, 4, 8), HEADS, HEADS),
-        4,
-    ),
+    *(by_hand_attention("GroupedQueryAttentionBwdOp", 4, causal) for causal in (False, True)),
+    *(by_hand_attention("MultiHeadAttentionBwdOp", 2, causal) for causal in (False, True)),
     ByHand("GLABwdOp", {"chunk_size": 2}, gated_linear, (GATES, GATES, ROWS, GATES), 5),
 ]
 
 
-@pytest.mark.parametrize("case", BY_HAND, ids=[case.op for case in BY_HAND])
+@pytest.mark.parametrize("case", BY_HAND, ids=[f"{case.op}{case.params}" for case in BY_HAND])
 def test_gradients_called_by_hand_agree_with_differences(case: ByHand) -> None:
     op = doubled(case.op)(**case.params)
 
@@ -175,9 +185,9 @@ def test_gradients_called_by_hand_agree_with_differences(case: ByHand) -> None:
     assert torch.autograd.gradcheck(Both.apply, [x.requires_grad_() for x in leaves])
 
 
-def test_backward_ops_belong_to_a_forward_op_unless_they_take_what_none_returns() -> None:
+def test_every_backward_op_agrees_with_differences() -> None:
+    """By the forward op that names it, else by hand."""
     named = {SPECS[name]["backward"]["op"] for name in PAIRS}
-    alone = {name for name in SPECS if name.endswith("BwdOp")} - named
-    assert alone == {
-        "BatchNormBwdOp", "GLABwdOp", "GroupedQueryAttentionBwdOp", "MultiHeadAttentionBwdOp",
-    }  # fmt: skip
+    backward = {name for name in SPECS if name.endswith("BwdOp")}
+    assert backward - named - {case.op for case in BY_HAND} == set()
+    assert named.isdisjoint(case.op for case in BY_HAND), "what a spec names is differentiated so"

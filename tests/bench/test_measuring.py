@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tileops._core.spec.registry import lookup
-from tileops.bench import calls, measuring, sweep
+from tileops.bench import calls, clock, measuring, sweep
 from tileops.bench.calls import RowCall
 from tileops.bench.measuring import LEFT_OUT, RIGHT, WRONG, Manner, measure
 from tileops.bench.sweep import RowCase, Sweep, chosen_cases
@@ -106,3 +106,21 @@ def test_what_nothing_serves_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(RowCall, "fault", refused)
     record = measure(*decode(), CPU, QUICK)
     assert (record.state, record.reason) == (LEFT_OUT, "no builder")
+
+
+def test_a_call_too_short_for_events_takes_their_resolution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clock, "event_gap", lambda: 3e-6)
+    monkeypatch.setattr(clock, "_between_events", lambda launch, turns: [2e-6, 3e-6, 5e-6])
+    found = clock.samples(lambda turn: None, range(3), torch.device("cuda"))
+    assert found == [clock.RESOLUTION, clock.RESOLUTION, pytest.approx(2e-6)]
+    assert clock.timing(found).median > 0, "a ratio is by it"
+
+
+def test_what_was_not_measured_names_the_target_that_was_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "fits", lambda *_: False)
+    record = measure(*decode(), CPU, Manner(target="builtin"))
+    assert (record.state, record.target) == (LEFT_OUT, "builtin")

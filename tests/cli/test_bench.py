@@ -16,6 +16,9 @@ import torch
 
 from bench.samples import H200, published_table, row
 from tileops.bench import baselines, calls, session, sweep
+from tileops.bench.measuring import Manner
+from tileops.bench.ratios import regressions
+from tileops.bench.results import Results
 from tileops.norm import reference
 
 Run = Callable[..., Any]
@@ -105,6 +108,47 @@ def test_a_run_goes_on_where_it_was_left(tileops: Run, tmp_path: Path) -> None:
     report = json.loads(file.read_text())
     assert [row["case"].rpartition("-")[2] for row in report["rows"]] == ["float16", "bfloat16"]
     assert {row["others"][0]["state"] for row in report["rows"]} == {"right"}
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        ({"target": "acme"}, ()),
+        ({"target": None, "state": "wrong", "timing": None, "host": None}, ()),
+        ({"seconds": 0.001}, ("--seconds", "0.0015")),
+    ],
+    ids=["other target", "unknown target", "shorter"],
+)
+def test_what_was_measured_in_another_manner_is_measured_again(
+    tileops: Run, tmp_path: Path, known: dict[str, Any], asked: tuple[str, ...]
+) -> None:
+    file = tmp_path / "found.json"
+    quick = ("bench", "RMSNormFwdOp", *DECODE, "--seconds", "0", "--json", str(file))
+    assert tileops(*quick).code == 0
+    report = json.loads(file.read_text())
+    (before,) = report["rows"]
+    assert (before["graphs"], before["seconds"]) == (False, 0)
+    file.write_text(json.dumps({**report, "rows": [{**before, **known}]}))
+    outcome = tileops(*quick, *asked, "--resume")
+    assert (outcome.code, outcome.out.splitlines()[1:]) == (0, ["1 right, 0 wrong, 0 left out"])
+    (again,) = json.loads(file.read_text())["rows"]
+    assert (again["state"], again["target"]) == ("right", "builtin")
+
+
+@pytest.mark.parametrize(
+    "known", [{}, {"seconds": 9.0}, {"graphs": True}, {"against": ["torch", "cublas"]}]
+)
+def test_what_was_measured_in_this_manner_or_more_is_known(known: dict[str, Any]) -> None:
+    kept = row("RMSNormFwdOp", "decode", **{"graphs": False, "seconds": 0.12346, **known})
+    older = {key: value for key, value in kept.items() if key not in {"graphs", "seconds"}}
+    manner = Manner(seconds=0.123456, target="builtin")
+    for each in (kept, older):
+        assert Results([H200], [each]).done(manner) == {("RMSNormFwdOp", "decode")}
+    wrong = {**kept, "state": "wrong", "seconds": 0.0}
+    assert Results([H200], [wrong]).done(manner), "it was judged"
+    graphs = Manner(graphs=True, seconds=0.1, target="builtin")
+    assert bool(Results([H200], [kept]).done(graphs)) == kept["graphs"]
+    assert Results([H200], [older]).done(graphs), "it has a time of a graph"
 
 
 def test_ops_with_which_a_library_cannot_be_compared_are_told(tileops: Run) -> None:
@@ -254,6 +298,23 @@ def test_a_fallen_ratio_fails(tileops: Run, tmp_path: Path) -> None:
     assert "no row was compared with the same library" in nothing.err
 
 
+def test_ratios_of_another_device_are_no_baseline(tileops: Run, tmp_path: Path) -> None:
+    baseline = tmp_path / "before.json"
+    before = row("RMSNormFwdOp", "llama-3.1-8b-decode-float16")
+    baseline.write_text(json.dumps(Results([H200], [before]).data()))
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--check", str(baseline))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"--check {baseline}: its rows are of NVIDIA H200, not of " in outcome.err
+
+
+def test_rows_are_checked_against_those_of_their_device() -> None:
+    both = Results([H200, {**H200, "device": "Abacus"}], [row("AFwdOp", "a", 1e-5)])
+    both.rows.append({**row("AFwdOp", "a", 2e-5), "environment": 1})
+    now = Results([H200], [row("AFwdOp", "a", 2e-5)])
+    assert [fallen.before for fallen in regressions(now, both).regressions] == [2.0]
+    assert regressions(Results([{**H200, "device": "Else"}], now.rows), both).judged == 0
+
+
 def test_a_row_that_takes_too_long_is_left_out(
     tileops: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +384,11 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
         (("--against", ""), "argument --against: expected names between commas, got ''"),
         (("--against", "torch,"), "argument --against: expected names between commas, got torch,"),
         (("--published", "/no/such/times.csv"), "No such file"),
+        (("RMSNormFwdOp", "--graph"), "--graph replays CUDA graphs: give --device cuda"),
+        (
+            ("RMSNormFwdOp", "--json", "x.json", "--junit", "./x.json"),
+            "--junit x.json is the file of --json: name another file",
+        ),
         (("--family", "none"), "no family of implemented ops is called none; known: attention, "),
         (("RMSNormFwdOp", "--row", "none"), "no workload row is of these labels and dtype"),
         (("RMSNormFwdOp", *DECODE, "--device", "moon"), "device moon cannot be used"),

@@ -34,6 +34,15 @@ def test_a_page_is_written_beside_the_results(tileops: Run, found: Path) -> None
     assert "RMSNormFwdOp" in page.read_text(encoding="utf-8")
 
 
+def test_characters_that_no_file_can_hold_are_written_by_number(
+    tileops: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "found.json"
+    file.write_text(json.dumps(Results([H200], [row("Odd\ud800FwdOp", "a\x00b")]).data()))
+    assert tileops("report", str(file)).code == 0
+    assert "Odd&#55296;FwdOp" in file.with_suffix(".html").read_text(encoding="utf-8")
+
+
 def test_published_times_stand_beside_them(tileops: Run, found: Path, tmp_path: Path) -> None:
     page, times = tmp_path / "page.html", tmp_path / "times.csv"
     times.write_text(TIMES)
@@ -80,6 +89,7 @@ def test_arguments_that_cannot_be_used(tileops: Run, found: Path) -> None:
         (("/no/such/file",), "/no/such/file: No such file or directory"),
         ((str(found), "-o", "/no/such/folder/x"), "/no/such/folder/x: No such file"),
         ((str(found), "--mapping", "x"), "--mapping maps the rows of --against"),
+        ((str(found), "-o", str(found)), f"{found} holds the results: -o FILE writes elsewhere"),
     ):
         outcome = tileops("report", *arguments)
         assert outcome.code == 2

@@ -2,8 +2,8 @@
 
 On CUDA each call meets a cold L2 cache, and the gap that two events show beside the work between
 them is subtracted, so that a call of one kernel takes what its kernel takes. A launch is given the
-number of its turn, so that it can rotate its inputs. Samples are seconds, one per call. Nothing
-here knows what is called.
+number of its turn, so that it can rotate its inputs. Samples are seconds, one per call, all above
+0. Nothing here knows what is called.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ FLUSH_BYTES = 1 << 30
 """Written before each call: more than any L2 cache, and longer than the host takes to launch."""
 LEAST, MOST = 3, 50
 """Calls that are timed, however slow or fast they are."""
+RESOLUTION = 5e-7
+"""Seconds that events can tell apart: a call that shows less took at most so long."""
 UNSTEADY = 2.0
 """Where the middle half is spread by more than this factor, the median says little."""
 ROUNDS = 5
@@ -196,7 +198,7 @@ def event_gap() -> float:
 def _events(launch: Launch, turns: Sequence[int]) -> list[float]:
     """Device time, by events."""
     gap = event_gap()
-    return [max(shown - gap, 0.0) for shown in _between_events(launch, turns)]
+    return [max(shown - gap, RESOLUTION) for shown in _between_events(launch, turns)]
 
 
 def _between_events(launch: Launch, turns: Sequence[int]) -> list[float]:

@@ -18,6 +18,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "number": (int, float),
     "integer": (int,),
+    "boolean": (bool,),
     "null": (type(None),),
 }
 
@@ -49,7 +50,8 @@ _SIMPLE: Mapping[str, Callable[[Any, Schema], bool]] = {
     "const": lambda data, schema: "const" not in schema or _is_same(data, schema["const"]),
     "enum": lambda data, schema: "enum" not in schema or data in schema["enum"],
     "type": lambda data, schema: "type" not in schema or _is_of(data, schema["type"]),
-    "minimum": lambda data, schema: "minimum" not in schema or data >= schema["minimum"],
+    "minimum": lambda data, schema: "minimum" not in schema or _is_bound(schema["minimum"], data),
+    "maximum": lambda data, schema: "maximum" not in schema or _is_bound(data, schema["maximum"]),
 }
 """What a keyword asks of a value by itself, the type before what presumes it."""
 
@@ -60,7 +62,14 @@ def _is_same(data: Any, wanted: Any) -> bool:
 
 def _is_of(data: Any, wanted: str | list[str]) -> bool:
     names = [wanted] if isinstance(wanted, str) else wanted
-    return not isinstance(data, bool) and any(isinstance(data, TYPES[name]) for name in names)
+    if isinstance(data, bool):  # which Python counts among whole numbers
+        return "boolean" in names
+    return any(isinstance(data, TYPES[name]) for name in names)
+
+
+def _is_bound(low: Any, high: Any) -> bool:
+    """Whether one is no more than the other; bounds are of numbers, and no number is in order."""
+    return low is None or high is None or bool(low <= high)
 
 
 def _shown(wanted: Any) -> str:
@@ -76,7 +85,9 @@ def _members(data: Any, schema: Schema) -> Iterator[tuple[str, Any, Schema]]:
         return
     known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
     for name, item in data.items():
-        yield f".{name}", item, known.get(name, others)
+        form = known.get(name, others)
+        if form:  # of what is unknown anything may be said, however deep
+            yield f".{name}", item, form
 
 
 def _entries(data: Any, schema: Schema) -> Iterator[tuple[str, Any, Schema]]:

@@ -21,15 +21,20 @@ def junit(rows: Sequence[Mapping[str, Any]], failed: Mapping[tuple[str, str], st
     for row in rows:
         seconds = (row["timing"] or {}).get("median", 0.0)
         case = ElementTree.SubElement(
-            suite, "testcase", classname=row["op"], name=row["case"], time=f"{seconds:.9f}"
+            suite,
+            "testcase",
+            classname=_text(row["op"]),
+            name=_text(row["case"]),
+            time=f"{seconds:.9f}",
         )
-        reason = row["reason"] if row["state"] == WRONG else failed.get((row["op"], row["case"]))
-        if reason is not None:
+        fallen = failed.get((row["op"], row["case"]))
+        if row["state"] == WRONG or fallen is not None:
             counts["failures"] += 1
+            reason = fallen or row["reason"] or ""
             ElementTree.SubElement(case, "failure", message=_line(reason)).text = _text(reason)
         elif row["state"] == LEFT_OUT:
             counts["skipped"] += 1
-            ElementTree.SubElement(case, "skipped", message=_text(row["reason"]))
+            ElementTree.SubElement(case, "skipped", message=_text(row["reason"] or ""))
     suite.attrib.update({name: str(count) for name, count in counts.items()})
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

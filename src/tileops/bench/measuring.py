@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,6 +55,11 @@ class Manner:
     patience: float | None = None
     target: str | None = None
 
+    def kept(self) -> dict[str, Any]:
+        """What a file keeps of it beside a row."""
+        names = [rival.name for rival in self.against]
+        return {"against": names, "graphs": self.graphs, "seconds": self.seconds}
+
 
 PLAINLY = Manner()
 """The op alone."""
@@ -98,7 +104,7 @@ class RowRecord:
         flops: operations by the roofline; None where the spec has none.
         bytes: bytes moved by the roofline.
         unit: the compute unit that prices the operations.
-        target: the target that served the call.
+        target: the target that served the call; where none ran, the one that was to.
         kernels: the classes of the kernels that ran.
         timing: what a call takes; on CUDA by the device's clock.
         host: how long the host is busy with a call; None where the call ends on the host.
@@ -150,13 +156,16 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
         ProfileFault: what was measured of the device is damaged, which is no fault of the op.
     """
     profile = profile_for(device)
+    unmeasured = partial(
+        RowRecord, spec.name, str(spec.family), case.id, str(device), target=manner.target
+    )
     try:
         if not has_reference(spec):
             reason = "the op has no reference to judge it by"
-            return _unmeasured(spec, case, device, LEFT_OUT, reason)
+            return unmeasured(LEFT_OUT, reason)
         if not fits(case, device):
             reason = "the row and its reference need more memory than is free"
-            return _unmeasured(spec, case, device, LEFT_OUT, reason)
+            return unmeasured(LEFT_OUT, reason)
         with patience(manner.patience):
             call = row_call(spec, case, device, manner.target)
             wanted = call.wanted()
@@ -168,18 +177,12 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
                 return _Measurement(spec, case, call, manner, profile).record(wanted)
     except OutOfPatience:
         reason = f"judging and timing it takes more than {manner.patience:g} s"
-        return _unmeasured(spec, case, device, LEFT_OUT, reason)
+        return unmeasured(LEFT_OUT, reason)
     except OpNotAvailableError as error:  # a target need not serve every op
-        return _unmeasured(spec, case, device, LEFT_OUT, str(error))
+        return unmeasured(LEFT_OUT, str(error))
     except FAILURES as error:
         fault = f"{type(error).__name__}: {error}"
-    return _unmeasured(spec, case, device, WRONG, fault)
-
-
-def _unmeasured(
-    spec: OpSpec, case: Case, device: torch.device, state: str, reason: str
-) -> RowRecord:
-    return RowRecord(spec.name, str(spec.family), case.id, str(device), state, reason)
+    return unmeasured(WRONG, fault)
 
 
 class _Measurement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def _match(row: Published, rules: Rules, ours: Mapping[str, list[Row]]) -> Match
 
 def _alike(row: Row, rule: Rule, published: Published) -> bool:
     """Whether a row of ours has the size, the parameters and the dtype of a published one."""
-    tensors, bindings = row["tensors"], row["bindings"]
+    tensors, bindings = row["tensors"] or {}, row["bindings"] or {}
     dtypes = {form.partition("[")[0] for form in tensors.values()}
     if published.dtype and published.dtype not in dtypes:
         return False
@@ -87,7 +87,7 @@ def _alike(row: Row, rule: Rule, published: Published) -> bool:
     if demand is None:
         return False
     return (
-        all(_extents(tensors.get(name)) == shape for name, shape in demand.shapes.items())
+        all(_is_of_shape(tensors.get(name), shape) for name, shape in demand.shapes.items())
         and all(name in tensors for name in demand.passed)
         and all(
             _written(bindings.get(name)) == _written(value)
@@ -97,12 +97,11 @@ def _alike(row: Row, rule: Rule, published: Published) -> bool:
     )
 
 
-def _extents(form: str | None) -> list[int] | None:
-    """The shape in a tensor's text, None for a tensor that is not passed."""
-    if form is None:
-        return None
-    inner = form.partition("[")[2].removesuffix("]")
-    return [int(extent) for extent in inner.split(", ")] if inner else []
+def _is_of_shape(form: str | None, shape: Sequence[int] | None) -> bool:
+    """Whether a tensor's text states a shape; both are None for a tensor that is not passed."""
+    if form is None or shape is None:
+        return form is None and shape is None
+    return form.endswith(str(list(shape)))
 
 
 def _written(value: Any) -> str:

@@ -6,8 +6,10 @@ ratios of times taken in turns much less, so regressions are judged by ratios.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
+
+from tileops.bench.results import Results
 
 Row = Mapping[str, Any]
 TOLERANCE = 0.1
@@ -62,31 +64,29 @@ def best_other(row: Row, among: Collection[str] | None = None) -> Best | None:
     return min(found, key=lambda best: best.ratio, default=None)
 
 
-def regressions(
-    rows: Sequence[Row], baseline: Sequence[Row], tolerance: float = TOLERANCE
-) -> Verdict:
-    """Compare the ratios of two results, over the comparisons that both have.
+def regressions(results: Results, baseline: Results, tolerance: float = TOLERANCE) -> Verdict:
+    """Compare the ratios of two results, over the devices and the comparisons that both have.
 
     Args:
-        rows: what was found now.
+        results: what was found now.
         baseline: what was found before.
         tolerance: the share by which a ratio may fall.
     """
-    pairs = list(_pairs(rows, baseline))
+    pairs = list(_pairs(results, baseline))
     fallen = [pair for pair in pairs if pair.now < pair.before * (1 - tolerance)]
     return Verdict(len(pairs), fallen)
 
 
-def _pairs(rows: Sequence[Row], baseline: Sequence[Row]) -> Iterator[Regression]:
-    before = {(row["op"], row["case"]): row for row in baseline}
-    for row in rows:
-        key = row["op"], row["case"]
-        if key not in before:
+def _pairs(results: Results, baseline: Results) -> Iterator[Regression]:
+    before = {(row["op"], row["case"], baseline.device(row)): row for row in baseline.rows}
+    for row in results.rows:
+        known = before.get((row["op"], row["case"], results.device(row)))
+        if known is None:
             continue
-        common = _right(row) & _right(before[key])
-        now, then = best_other(row, common), best_other(before[key], common)
+        common = _right(row) & _right(known)
+        now, then = best_other(row, common), best_other(known, common)
         if now is not None and then is not None:
-            yield Regression(*key, now.name, then.ratio, now.ratio)
+            yield Regression(row["op"], row["case"], now.name, then.ratio, now.ratio)
 
 
 def _right(row: Row) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tileops.bench.form import Schema, misfit
-from tileops.bench.measuring import LEFT_OUT, RowRecord
+from tileops.bench.measuring import RIGHT, WRONG, Manner, RowRecord
 from tileops.errors import TileOpsError
 
 FORMAT, VERSION = "tileops-bench", 1
@@ -41,29 +41,29 @@ class Results:
     environments: list[dict[str, Any]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, record: RowRecord, environment: Mapping[str, Any], against: list[str]) -> None:
+    def add(self, record: RowRecord, environment: Mapping[str, Any], manner: Manner) -> None:
         """Take a record in; an older one of the same case goes.
 
         Args:
             record: the record.
             environment: what it was measured in.
-            against: the comparisons that were asked for.
+            manner: how.
         """
         found = dict(environment)
         if found not in self.environments:
             self.environments.append(found)
         place = self.environments.index(found)
-        row = {**record.data(), "against": against, "environment": place}
+        row = {**record.data(), **manner.kept(), "environment": place}
         key = record.op, record.case
         self.rows = [each for each in self.rows if (each["op"], each["case"]) != key] + [row]
 
-    def done(self, against: Collection[str]) -> set[tuple[str, str]]:
-        """Op and case of the rows that ran, with these comparisons at least."""
-        return {
-            (row["op"], row["case"])
-            for row in self.rows
-            if row["state"] != LEFT_OUT and set(against) <= set(row["against"])
-        }
+    def done(self, manner: Manner) -> set[tuple[str, str]]:
+        """Op and case of the rows that ran in this manner, or with more of it."""
+        return {(row["op"], row["case"]) for row in self.rows if _is_met(manner, row)}
+
+    def device(self, row: Mapping[str, Any]) -> str:
+        """The name of the device that a row was measured on."""
+        return str(self.environments[row["environment"]]["device"])
 
     def count(self, state: str) -> int:
         """How many rows came to a state."""
@@ -72,6 +72,22 @@ class Results:
     def data(self) -> dict[str, Any]:
         """The file's content."""
         return {"format": FORMAT, "version": VERSION, **vars(self)}
+
+
+def _is_met(manner: Manner, row: Mapping[str, Any]) -> bool:
+    """Whether a row was measured by this target, against as much, in graphs too and for as long.
+
+    A row that is wrong was judged, not timed. Rows of files that do not say how long count as timed
+    for long enough.
+    """
+    asked = _rounded(manner.kept())
+    if row["target"] != manner.target or not set(asked["against"]) <= set(row["against"]):
+        return False
+    if row["state"] != RIGHT:
+        return bool(row["state"] == WRONG)
+    has_graphs = row.get("graphs", row["graph"] is not None)
+    is_long = row.get("seconds", asked["seconds"]) >= asked["seconds"]
+    return is_long and (has_graphs or not asked["graphs"])
 
 
 def read_results(path: Path) -> Results:
@@ -84,7 +100,7 @@ def read_results(path: Path) -> Results:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResultsFault(f"{path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultsFault(f"{path}: not JSON: {error}; {_MADE}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ResultsFault(f"{path}: no results of tileops bench; {_MADE}")
@@ -158,6 +174,7 @@ class Keeper:
             beside.write_text(_text(self._results.data()), encoding="utf-8")
             beside.replace(self._path)
         except OSError as error:
+            beside.unlink(missing_ok=True)
             raise ResultsFault(f"{self._path}: {error.strerror}") from error
         self._written = time.monotonic()
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tileops._core.spec.model import OpSpec
+from tileops._core.targets.selection import named_target
 from tileops._core.workload.cases import Case
 from tileops.bench.baselines import default_folder, load, rivals
 from tileops.bench.measuring import ROW_SECONDS, Manner, RowRecord
@@ -78,16 +79,16 @@ class Session:
             if known["device"] != environment["device"]:
                 reason = f"its rows are of {known['device']}, not of {environment['device']}"
                 raise ResultsFault(f"these results cannot be resumed: {reason}")
-        self._done = results.done(order.against)
         folder = order.folder or default_folder()
         if order.against:
             load(folder)
+        self._manner = _manner(order)
+        self._done = results.done(self._manner)
         rows = by_turns(order.specs, self._left, largest=order.largest)
         if order.jobs:
-            rows = warmed(rows, order.device, order.against, folder, order.jobs, order.target)
-        self._against = against = rivals(order.against, order.device)
-        manner = Manner(against, order.graphs, order.seconds, order.patience, order.target)
-        self._sweep = Sweep(rows, order.device, manner, order.budget)
+            target = self._manner.target
+            rows = warmed(rows, order.device, order.against, folder, order.jobs, target)
+        self._sweep = Sweep(rows, order.device, self._manner, order.budget)
 
     @property
     def stopped(self) -> str | None:
@@ -96,7 +97,7 @@ class Session:
 
     def uncompared(self) -> Iterator[tuple[str, list[str]]]:
         """Libraries with the ops that were asked for and for which they have no function."""
-        for rival in self._against:
+        for rival in self._manner.against:
             names = [s.name for s in self._order.specs if s.name not in rival.functions]
             if names:
                 yield rival.name, names
@@ -112,7 +113,7 @@ class Session:
         self._keeper.write()
         try:
             for record in self._sweep:
-                self._results.add(record, self._environment, list(self._order.against))
+                self._results.add(record, self._environment, self._manner)
                 self._keeper.grown()
                 yield record
         finally:
@@ -122,3 +123,11 @@ class Session:
         order = self._order
         chosen = chosen_cases(spec, order.labels, order.dtype, order.rows)
         return [case for case in chosen if (spec.name, case.id) not in self._done]
+
+
+def _manner(order: Order) -> Manner:
+    """How the rows of an order are timed: by one target, whatever names it."""
+    against = rivals(order.against, order.device)
+    named = named_target(order.target, order.device)
+    target = named[0] if named else None
+    return Manner(against, order.graphs, order.seconds, order.patience, target)

@@ -193,10 +193,11 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     baseline = read_results(args.check) if args.check else None
     if args.resume and file is not None and file.exists():
         results = read_results(file)
-    known, known_wrong = len(results.rows), results.count(WRONG)
     published = _published(args)
     order = _order(args, baseline, published or WORKLOADS)
     around = environment(order.device, args.commit)
+    if baseline is not None:
+        _refuse_elsewhere(args.check, baseline, around["device"])
     session = Session(order, results, around, Keeper(file, results))
     if args.junit:
         _write_junit(args.junit, results, None)  # what cannot be written is told before measuring
@@ -207,6 +208,8 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
             f"no {kind} row is of these labels and dtype; `tileops show OP` lists an op's rows"
         )
     tally.tell(order.device)
+    known = len(results.rows) - tally.states.total()
+    known_wrong = results.count(WRONG) - tally.states[WRONG]
     if known:
         print(f"{known} known before" + (f", {known_wrong} of them wrong" if known_wrong else ""))
     if session.stopped:
@@ -222,13 +225,22 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
-    """Refuse an option that says something about one that was not given."""
+    """Refuse an option that says something about one that was not given, or takes its file."""
     if args.mapping and not args.published:
         raise UsageFault("--mapping maps the rows of --published: give that too")
     if args.tolerance is not None and not args.check:
         raise UsageFault("--tolerance is of the ratios of --check: give that too")
     if args.baselines and not (args.against or args.check):
         raise UsageFault("--baselines holds the functions of --against: give that too")
+    if args.junit and args.json and args.junit.resolve() == args.json.resolve():
+        raise UsageFault(f"--junit {args.junit} is the file of --json: name another file")
+
+
+def _refuse_elsewhere(file: Path, baseline: Results, device: str | None) -> None:
+    """Refuse ratios of other devices before anything is measured."""
+    theirs = sorted({baseline.device(row) for row in baseline.rows})
+    if theirs and device not in theirs:
+        raise UsageFault(f"--check {file}: its rows are of {', '.join(theirs)}, not of {device}")
 
 
 def _published(args: argparse.Namespace) -> PublishedRows | None:
@@ -243,9 +255,13 @@ def _order(args: argparse.Namespace, baseline: Results | None, rows: Rows) -> Or
     from tileops.bench.measuring import ROW_SECONDS
     from tileops.bench.session import Order
 
+    specs = _specs(args.ops, args.family, tilelang=args.tilelang)
+    device = device_named(args.device)
+    if args.graph and device.type != "cuda":
+        raise UsageFault("--graph replays CUDA graphs: give --device cuda")
     return Order(
-        specs=_specs(args.ops, args.family, tilelang=args.tilelang),
-        device=device_named(args.device),
+        specs=specs,
+        device=device,
         labels=args.rows,
         dtype=args.dtype,
         against=args.against or (_compared(baseline) if baseline else ()),
@@ -348,7 +364,7 @@ def _checked(
     if baseline is None:
         return None
     tolerance = TOLERANCE if args.tolerance is None else args.tolerance
-    verdict = regressions(results.rows, baseline.rows, tolerance)
+    verdict = regressions(results, baseline, tolerance)
     if not verdict.judged:
         reason = "no row was compared with the same library; name some by --against"
         raise UsageFault(f"--check {args.check}: {reason}")

@@ -51,8 +51,7 @@ def _measured(results: Iterable[Results]) -> Rows:
     for each in results:
         for row in each.rows:
             if row["state"] == "right" and row["timing"] is not None:
-                device = each.environments[row["environment"]]["device"]
-                found.setdefault(row["op"], []).append({**row, "device": device})
+                found.setdefault(row["op"], []).append({**row, "device": each.device(row)})
     return found
 
 

@@ -69,8 +69,11 @@ def _write(args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     results = merged([read_results(file) for file in counted(files, tell)])
     peers = peer_matches(results.rows, args.against, args.mapping) if args.against else []
     path = args.out or default
+    if path.resolve() in {file.resolve() for file in files}:
+        raise UsageFault(f"{path} holds the results: -o FILE writes elsewhere")
     try:
-        path.write_text(html_page(results, peers, args.title), encoding="utf-8")
+        page = html_page(results, peers, args.title)
+        path.write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
     except OSError as error:
         raise UsageFault(f"{path}: {error.strerror}; -o FILE writes elsewhere") from error
     return {"page": str(path), "rows": len(results.rows), "beside": len(peers)}

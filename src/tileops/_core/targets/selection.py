@@ -48,7 +48,7 @@ def select_target(
         BackendError: a detector raised.
         OpNotAvailableError: the target has no builder for an op that needs one.
     """
-    found = _name(op, asked, device)
+    found = named_target(asked, device, f"{op}: ")
     if found is None:
         return None
     target, rule = found
@@ -67,7 +67,20 @@ def select_target(
     return Selection(target, builder, rule)
 
 
-def _name(op: str, asked: str | None, device: torch.device | None) -> tuple[str, Rule] | None:
+def named_target(
+    asked: str | None, device: torch.device | None, owner: str = ""
+) -> tuple[str, Rule] | None:
+    """The name of the target for a call, and what names it; None when there is nothing to go by.
+
+    Args:
+        asked: the constructor's `target`.
+        device: the call device.
+        owner: precedes what errors say.
+
+    Raises:
+        AmbiguousTargetError: several targets claim the device.
+        BackendError: a detector raised.
+    """
     if asked is not None:
         return asked, "constructor"
     default = registry.current.default
@@ -75,7 +88,7 @@ def _name(op: str, asked: str | None, device: torch.device | None) -> tuple[str,
         return default, "process default"
     if device is None:
         return None
-    return detected(device, f"{op}: ") or BUILTIN, "detection"
+    return detected(device, owner) or BUILTIN, "detection"
 
 
 def detected(device: torch.device, owner: str = "") -> str | None:

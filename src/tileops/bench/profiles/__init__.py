@@ -25,6 +25,8 @@ from tileops.bench.environment import device_name
 from tileops.errors import TileOpsError
 
 MEMORY = "memory"
+_LONGEST = 200
+"""Characters of a device's name in that of a file."""
 _ON_CPU = {"tensor_core": "matrix", "cuda_core": "vector"}
 
 
@@ -160,7 +162,7 @@ def measured_file(device: str) -> Path:
     Args:
         device: the device's name.
     """
-    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")[:_LONGEST]
     return cache_folder() / "profiles" / f"{name}.yaml"
 
 

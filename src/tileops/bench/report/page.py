@@ -213,7 +213,7 @@ def _detail(figure: Figure) -> str:
 
 
 def _work(row: Mapping[str, Any]) -> str:
-    if row["flops"] is None:
+    if None in (row["flops"], row["bytes"], row["unit"]):
         return ""
     unit = unit_text(row["unit"], row["device"])
     return f"{amount(row['flops'])}FLOP on {unit}, {amount(row['bytes'])}B"

@@ -75,8 +75,11 @@ def roofline(found: Sequence[Figure], profile: Profile | None) -> str:
     Returns:
         Nothing where no row counts operations.
     """
-    points = [(figure.intensity, figure.row["flops"] / figure.seconds, figure) for figure in found]
-    drawn = [(x, y, figure) for x, y, figure in points if x is not None]
+    drawn = [
+        (intensity, figure.row["flops"] / figure.seconds, figure)
+        for figure in found
+        if (intensity := figure.intensity) is not None
+    ]
     if not drawn:
         return ""
     roofs = _roofs(profile, drawn[0][2].device, {figure.row["unit"] for _, _, figure in drawn})

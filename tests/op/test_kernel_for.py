@@ -303,7 +303,7 @@ def test_building_and_tuning_run_on_the_call_s_device(monkeypatch):
         def request_tune(self):
             log.append("tune")
 
-    monkeypatch.setattr(entries, "as_current", as_current)
+    monkeypatch.setattr(devices, "as_current", as_current)
     op = add_op({"plain": Noting})()
     op.request_tune()
     op.kernel_for("add", call())

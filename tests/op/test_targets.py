@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 
 import pytest
 import torch
 from toys import add_kernel, add_op, body_op, pair, tensor
 
 from tileops import Op, backend
+from tileops._core import devices
 from tileops._core.lang.values import shown
 from tileops._core.plugins import Loading
 from tileops._core.targets import loading
@@ -574,10 +576,6 @@ def test_kernel_is_looked_up_once_it_is_built():
 
 
 def test_builder_runs_with_the_call_s_device_current(monkeypatch):
-    from contextlib import contextmanager
-
-    from tileops._core.op import serving
-
     log = []
 
     @contextmanager
@@ -590,7 +588,7 @@ def test_builder_runs_with_the_call_s_device_current(monkeypatch):
         log.append("build")
         return lambda x, y: x + y
 
-    monkeypatch.setattr(serving, "as_current", as_current)
+    monkeypatch.setattr(devices, "as_current", as_current)
     cls = add_op()
     backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
     cls(target="east")(*pair())

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 import threading
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from toys import (
 
 from tileops import backend
 from tileops._core.dispatch import tuning
+from tileops.kernels import CallSpec
 
 
 def slow_kernel(**declared):
@@ -394,3 +397,29 @@ def test_keys_of_instances_made_at_once_are_distinct(count):
     keys = [key for made in at_once(lambda n: [cls()._instance_key for _ in range(50)], count)
             for key in made]  # fmt: skip
     assert len(set(keys)) == 50 * count
+
+
+@pytest.fixture
+def quick_switches():
+    saved = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(saved)
+
+
+@pytest.mark.usefixtures("quick_switches")
+def test_first_call_specs_of_a_class_are_alike():
+    """The methods of the class are replaced in the middle of it."""
+    for _ in range(60):
+
+        @dataclass(frozen=True)
+        class First(CallSpec):
+            n: int
+            scale: float = 2.0
+
+        def look(_):
+            one, two = First(3, device="cpu"), First(3, device="cpu")
+            return one.table_key, hash(one), one == two, one.n, one.scale
+
+        found = set(at_once(look, 8))
+        assert len(found) == 1, found

@@ -2,17 +2,18 @@
 
 Not for what a device can do (see `dispatch`) and not for choosing one. Devices are compared in
 normal form only: as a tensor allocated there reports its device. What is kept from call to call is
-made by `made_to_last`.
+built under `building_on` or made by `made_to_last`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tileops.errors import OpNotAvailableError
 
@@ -72,6 +73,23 @@ def as_current(device: torch.device | None) -> AbstractContextManager[object]:
     return torch.accelerator.device_index(device.index)
 
 
+@contextmanager
+def building_on(device: torch.device | None) -> Iterator[None]:
+    """A context for building what outlives the call: `device` is current, tensors are ordinary.
+
+    The call may run in inference mode, whose tensors later calls could neither write nor
+    differentiate, or under a fake-tensor mode, whose tensors hold nothing.
+    """
+    is_grad_enabled = torch.is_grad_enabled()  # Leaving inference mode would enable it.
+    with (
+        as_current(device),
+        unset_fake_temporarily(),
+        torch.inference_mode(False),
+        torch.set_grad_enabled(is_grad_enabled),
+    ):
+        yield
+
+
 def usable_device(name: str) -> torch.device:
     """The device of this name, in normal form, when tensors can be made on it.
 
@@ -97,7 +115,7 @@ def has_cuda(device: torch.device | None) -> bool:
 
 
 def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
-    """Tensors on a device that are kept beyond the call, made without history.
+    """Tensors on a device that are kept beyond the call, ordinary ones without history.
 
     A CUDA graph may be allocating on this thread or stream just now, from a pool in which it must
     not find memory that it does not know. So another thread makes them, on another stream. While a
@@ -107,15 +125,20 @@ def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> 
         device: where they are.
         make: makes them; what it reads is there when the current stream has come this far.
     """
+
+    def ordinary() -> Sequence[Tensor]:
+        with torch.inference_mode(False), torch.no_grad():
+            return make()
+
     if not has_cuda(device) or torch.cuda.is_current_stream_capturing():
-        return make()
+        return ordinary()
     stream = torch.cuda.current_stream(device)
     other = torch.cuda.Stream(stream.device)
     other.wait_stream(stream)
 
     def beside() -> Sequence[Tensor]:
-        with torch.cuda.stream(other), torch.no_grad():
-            return make()
+        with torch.cuda.stream(other):
+            return ordinary()
 
     with ThreadPoolExecutor(1) as executor:
         made = executor.submit(beside).result()

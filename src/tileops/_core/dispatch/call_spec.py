@@ -18,11 +18,14 @@ import torch
 from tileops._core.devices import KNOWN_FORMS, normal_form
 from tileops._core.dispatch.facts import DeviceFacts, device_facts
 from tileops._core.dispatch.lean import is_plain, lean_methods
+from tileops._core.locks import make_lock
 
 Self = TypeVar("Self", bound="CallSpec")
 
 FACTS = DeviceFacts._fields
 """Names of the device facts, in order."""
+
+_specialising = make_lock()
 
 
 class _Unstated(enum.Enum):
@@ -133,22 +136,39 @@ def _state(call: CallSpec, facts: dict[str, Any]) -> None:
 
 
 def _specialise(cls: type[CallSpec]) -> None:
-    """Replace a class's methods, once, by printed ones where it only adds fields."""
+    """Replace a class's methods, once, by printed ones where it only adds fields.
+
+    Nobody gets an instance before all is done: the constructor, past which no other thread waits
+    here, is replaced last.
+    """
     if "_own_fields" in cls.__dict__:
         return
-    base = {item.name for item in fields(CallSpec)}
-    own = cls._own_fields = tuple(item for item in fields(cls) if item.name not in base)
-    adds_only = cls.__post_init__ is CallSpec.__post_init__ and "__init__" in cls.__dict__
-    cls._places = {}
-    if adds_only and is_plain(own):
-        names = ["device", *(item.name for item in own if item.compare)]
-        cls._places = {name: place for place, name in enumerate(names, 1)}
-        known = {"_known_devices": KNOWN_FORMS, "_normal_form": normal_form, "_state": _state}
-        for method in lean_methods(cls.__name__, own, known):
-            method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
-            setattr(cls, method.__name__, method)
-        for name in names:
-            _forget_default(cls, name)
+    if torch.compiler.is_dynamo_compiling():
+        raise RuntimeError(
+            f"a compiler meets the first {cls.__name__}: call the op once before it is compiled"
+        )
+    with _specialising:
+        if "_own_fields" in cls.__dict__:
+            return
+        base = {item.name for item in fields(CallSpec)}
+        own = tuple(item for item in fields(cls) if item.name not in base)
+        adds_only = cls.__post_init__ is CallSpec.__post_init__ and "__init__" in cls.__dict__
+        cls._places = {}
+        if adds_only and is_plain(own):
+            _make_lean(cls, own)
+        cls._own_fields = own
+
+
+def _make_lean(cls: type[CallSpec], own: tuple[Field[Any], ...]) -> None:
+    """Replace constructor, comparison and hash of a class that adds these fields."""
+    names = ["device", *(item.name for item in own if item.compare)]
+    cls._places = {name: place for place, name in enumerate(names, 1)}
+    for name in names:
+        _forget_default(cls, name)
+    known = {"_known_devices": KNOWN_FORMS, "_normal_form": normal_form, "_state": _state}
+    for method in reversed(lean_methods(cls.__name__, own, known)):
+        method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+        setattr(cls, method.__name__, method)
 
 
 def _forget_default(cls: type[CallSpec], name: str) -> None:

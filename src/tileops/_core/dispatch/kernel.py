@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from tileops._core.devices import accelerator_type, as_current, current_device
+from tileops._core.devices import accelerator_type, as_current, building_on, current_device
 from tileops._core.dispatch import toolchain, tuning
 from tileops._core.dispatch.facts import device_facts
 from tileops._core.dispatch.tuning import Config
@@ -129,7 +129,8 @@ class Kernel(ABC):
             if self._program is None:
                 key = tuning.config_key(type(self).__name__, self.config)
                 if key not in self._programs:
-                    self._programs[key] = self.make_program(self.config)
+                    with building_on(None):
+                        self._programs[key] = self.make_program(self.config)
                 self._program = self._programs[key]
             return self._program
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tileops._core.devices import building_on
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
 from tileops._core.op.entries import Entries
@@ -92,7 +93,8 @@ class Composite(Entries):
     def _built_sub_op(self, stage: str, params: dict[str, Any]) -> Op:
         """A new sub-op for a stage; what its constructor raises gets a note."""
         try:
-            return self.delegate_types[stage](**params, target=self.target)
+            with building_on(None):
+                return self.delegate_types[stage](**params, target=self.target)
         except Exception as error:
             add_note(error, f"while {self._name} built the sub-op of its stage {stage!r}")
             raise

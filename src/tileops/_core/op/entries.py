@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-from tileops._core.devices import as_current, current_device
+import torch
+
+from tileops._core.devices import building_on, current_device
 from tileops._core.dispatch import toolchain
 from tileops._core.dispatch.call_spec import CallSpec, unkeyable_field
 from tileops._core.dispatch.kernel import Kernel
@@ -75,6 +77,11 @@ class Entries(Calls):
 
     def _missing_entry(self, interface: str, call: CallSpec) -> Any:
         """The entry for a call spec that is not in the table; one without a device never is."""
+        if torch.compiler.is_dynamo_compiling():
+            raise RuntimeError(
+                f"{self._name}: interface {interface!r} has no kernel for this call yet, and a "
+                "compiler cannot build one: call the op once before it is compiled"
+            )
         if getattr(call, "device", self) is None:
             call = _on_current_device(call)
             entry = self._entries_by_call.get((interface, call.table_key))
@@ -109,7 +116,7 @@ class Entries(Calls):
             entry = self._built_entries.get(interface, {}).get((cls, identity))
             if entry is not None:
                 return entry
-            with as_current(call.device):
+            with building_on(call.device):
                 entry = self._noting(doing, interface, factory)
                 if entry is None:
                     raise TypeError(

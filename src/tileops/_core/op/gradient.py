@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tileops._core import plugins
+from tileops._core.devices import building_on
 from tileops._core.op.define import find_class
 from tileops._core.op.tuned import Tuned
 from tileops._core.runtime.placement import as_bound
@@ -29,7 +30,8 @@ class Differentiated(Tuned):
                 own = self._signature.parameter_names
                 shared = [name for name in cls._parameter_names if name in own]
                 params = {name: as_bound(self, name) for name in shared}
-                op = cls(**params, target=self.target)
+                with building_on(None):
+                    op = cls(**params, target=self.target)
                 self._backward_op = op
                 if self._tune_requested:
                     op.request_tune()

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tileops._core.boundary.results import adopt_callers_tensors
-from tileops._core.devices import as_current, current_device
+from tileops._core.devices import building_on, current_device
 from tileops._core.lang.values import shown
 from tileops._core.op.construct import Construction
 from tileops._core.op.notes import add_note
 from tileops._core.op.stack import Report, _stack, held_by
 from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel
 from tileops._core.op.walk import each_once
+from tileops._core.runtime.tracing import is_traced
 from tileops._core.targets.registry import TensorSpec
 from tileops._core.targets.selection import Selection, select_target
 from tileops.errors import OpNotAvailableError
@@ -110,14 +111,14 @@ class Serving(Construction):
         arguments: dict[str, Any],
     ) -> Any:
         """Run the call on the target's kernel for it."""
-        kernel = self._target_kernel(binding, record.device, inputs)
         effect = record.facts.branch.effect
-        try:
-            with self._as_declared(record.device):
+        with self._as_declared(record.device):
+            kernel = self._target_kernel(binding, record.device, inputs)
+            try:
                 result = kernel(*self._readied(inputs, effect.writes), **arguments)
-        except Exception as error:
-            add_note(error, f"in the kernel of target {binding[0]!r} for {self._name}")
-            raise
+            except Exception as error:
+                add_note(error, f"in the kernel of target {binding[0]!r} for {self._name}")
+                raise
         return adopt_callers_tensors(result, effect, self._spec, tensors)
 
     def _as_declared(self, device: torch.device | None) -> AbstractContextManager[Any]:
@@ -153,23 +154,29 @@ class Serving(Construction):
         device: torch.device | None,
         inputs: tuple[Any, ...],
     ) -> TargetKernel:
-        """The kernel for the call's device and its inputs' dtypes and shapes, built once."""
+        """The kernel for the call's device and its inputs' dtypes and shapes, built once.
+
+        A trace builds none: what it made would be kept, and hold tensors of the trace.
+        """
         target, builder, kernels = binding
         assert builder is not None
         slots = (None if tensor is None else (tensor.dtype, tensor.shape) for tensor in inputs)
         key = (device, *slots)
-        kernel = kernels.get(key)
+        try:
+            kernel = kernels.get(key)
+        except TypeError:  # A symbolic size is no key.
+            kernel = None
         if kernel is None:
-            if torch.compiler.is_compiling():
+            if is_traced():
                 raise RuntimeError(
                     f"{self._name}: target {target!r} has built no kernel for these shapes and "
-                    "dtypes, and a compiler cannot: call the op once with such inputs before it "
-                    "is compiled, and compile it without dynamic sizes"
+                    "dtypes, and a trace cannot: call the op once with such inputs before it is "
+                    "traced, and trace it without dynamic sizes"
                 )
             with self._turn(key):
                 kernel = kernels.get(key)
                 if kernel is None:
-                    with as_current(device):
+                    with building_on(device):
                         kernel = self._build_target_kernel(target, builder, inputs)
                     held = held_by(self)
                     if held is None or held.kernels is kernels:  # Not built for an older tensor.

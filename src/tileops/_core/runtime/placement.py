@@ -163,10 +163,8 @@ def placed(
     if found is None or found.dtype is not wanted:
         if copies.source.is_meta and device.type != "meta":
             raise faults.held(name, f"a meta tensor has no contents to move to {device}")
-        # An ordinary tensor without history, whatever mode the first call that needs it runs in.
-        with torch.inference_mode(False), torch.no_grad():
-            source = copies.source
-            (found,) = made_to_last(device, lambda: [source.to(device=device, dtype=wanted)])
+        source = copies.source
+        (found,) = made_to_last(device, lambda: [source.to(device=device, dtype=wanted)])
         copies[device] = found
     if found is not tensor:
         setattr(op, name, found)

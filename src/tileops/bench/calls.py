@@ -17,15 +17,13 @@ from torch import Tensor
 
 from tileops import Op
 from tileops._core import plugins
-from tileops._core.signature.analysis import Analysis
-from tileops._core.signature.effects import effect_branch
 from tileops._core.spec.model import OpSpec
 from tileops._core.spec.names import reference_name
-from tileops._core.workload.cases import Case, TensorForm
+from tileops._core.workload.cases import Case
 from tileops._core.workload.tensors import make_arguments
 from tileops.bench.clock import Launch
 from tileops.testing.calling import assert_close, class_of, expected, parameters, tamed
-from tileops.testing.drawing import DrawnCall, DrawnTensor
+from tileops.testing.drawing import DrawnCall, form_of
 
 Function = Callable[..., Any]
 Outcome = tuple[Tensor | None, ...]
@@ -118,23 +116,6 @@ def row_call(spec: OpSpec, case: Case, device: torch.device, target: str | None 
     op = class_of(spec.name)(**parameters(form, str(device)), target=target)
     names = tuple(spec.signature.inputs)
     return RowCall(form, op, names, tamed(form, given, str(device)), device)
-
-
-def form_of(spec: OpSpec, case: Case) -> DrawnCall:
-    """A case in the form in which calls are judged."""
-    point = case.setting.branch.point
-    return DrawnCall(
-        spec.name,
-        point,
-        case.setting.params,
-        {name: _drawn(form) for name, form in case.tensors.items()},
-        {name: _drawn(form) for name, form in case.outputs.items()},
-        effect_branch(Analysis(spec).facts, point).writes,
-    )
-
-
-def _drawn(form: TensorForm) -> DrawnTensor:
-    return DrawnTensor(form.shape, form.dtype, form.values)
 
 
 def has_reference(spec: OpSpec) -> bool:

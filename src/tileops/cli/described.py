@@ -106,8 +106,8 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
 
 def _of_row(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
     """The smallest call of the rows and dtypes that were asked for."""
-    from tileops.bench.calls import form_of
     from tileops.testing.calling import parameters
+    from tileops.testing.drawing import form_of
 
     case = _smallest(spec, wishes.rows, _dtypes(spec, wishes.dtypes))
     if case is None:

@@ -24,6 +24,7 @@ from tileops._core.lang.nodes import Call, Constant, Expr, Name, Splice
 from tileops._core.lang.primitives.contents import Contents
 from tileops._core.lang.values import AdtView
 from tileops._core.lang.walk import walk
+from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.branches import Branches
 from tileops._core.signature.discriminants import GIVEN, Point
 from tileops._core.signature.effects import effect_branch
@@ -31,6 +32,7 @@ from tileops._core.signature.facts import Facts
 from tileops._core.signature.families import Families
 from tileops._core.spec.model import Declaration, OpSpec, Param, TensorInput, TensorOutput
 from tileops._core.spec.registry import lookup
+from tileops._core.workload.cases import Case, TensorForm
 from tileops.testing.values import (
     algebraic,
     keeps_invariant,
@@ -365,6 +367,23 @@ def _succeeds(function: Callable[..., Any], *arguments: Any) -> bool:
         return bool(function(*arguments))
     except (EvaluationFault, OverflowError):
         return False
+
+
+def form_of(spec: OpSpec, case: Case) -> DrawnCall:
+    """A case in the form in which calls are judged."""
+    point = case.setting.branch.point
+    return DrawnCall(
+        spec.name,
+        point,
+        case.setting.params,
+        {name: _as_drawn(form) for name, form in case.tensors.items()},
+        {name: _as_drawn(form) for name, form in case.outputs.items()},
+        effect_branch(Analysis(spec).facts, point).writes,
+    )
+
+
+def _as_drawn(form: TensorForm) -> DrawnTensor:
+    return DrawnTensor(form.shape, form.dtype, form.values)
 
 
 @cache

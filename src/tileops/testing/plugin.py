@@ -17,6 +17,9 @@ FOLDER = str(Path(__file__).parent / "generated")
 SERVED = "tileops served"
 """The property of a test's report that holds what served which ops."""
 
+LOWERED = "tileops lowered"
+"""The property that holds the kernels of which programs were lowered, each with its op."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the option."""
@@ -53,6 +56,7 @@ class ServingSummary:
     def __init__(self, ops: Sequence[str]) -> None:
         self._ops = ops
         self._servers: Counter[tuple[str, str]] = Counter()
+        self._lowered: Counter[tuple[str, str]] = Counter()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -68,13 +72,15 @@ class ServingSummary:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count what a report tells."""
         if report.when == "call":
-            told = dict(report.user_properties).get(SERVED, ())
-            self._servers.update((op, server) for op, server in told)  # type: ignore[attr-defined]
+            for name, counter in ((SERVED, self._servers), (LOWERED, self._lowered)):
+                found = dict(report.user_properties).get(name, ())
+                counter.update((op, each) for op, each in found)  # type: ignore[attr-defined]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """A line for each op, and for each backend that did not load."""
+        """Lines for each op, and one for each backend that did not load."""
+        from tileops.testing.lowering import told
         from tileops.testing.serving import summary
 
         terminalreporter.section("tileops")
-        for line in summary(self._ops, self._servers):
+        for line in [*summary(self._ops, self._servers), *told(self._ops, self._lowered)]:
             terminalreporter.line(f"tileops: {line}")

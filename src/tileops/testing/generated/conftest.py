@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from tileops.testing.choice import chosen_ops, runnable_ops
 from tileops.testing.compiling import bounded_ops
+from tileops.testing.lowering import ops_to_lower
 from tileops.testing.memory import poisoned
 
 collect_ignore_glob = [] if torch.cuda.is_available() else ["test_gpu*.py"]
@@ -21,15 +23,29 @@ def poisoned_memory() -> Iterator[None]:
         yield
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Programs are lowered where there are any."""
+    is_idle = collection_path.name == "test_lowered.py" and not ops_to_lower(_names(config))
+    return True if is_idle else None
+
+
+def _names(config: pytest.Config) -> list[str] | None:
+    names: list[str] | None = config.getoption("tileops_ops", None)
+    return names
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`op` runs over the chosen ops, `bounded` over those of them that have operators.
 
-    Both leave out ops without a class, which `named` has, too.
+    `lowerable` runs over those with TileLang kernels from outside. All leave out ops without a
+    class, which `named` has, too.
     """
-    names = metafunc.config.getoption("tileops_ops", None)
+    names = _names(metafunc.config)
     if "op" in metafunc.fixturenames:
         metafunc.parametrize("op", runnable_ops(names))
     if "named" in metafunc.fixturenames:
         metafunc.parametrize("named", chosen_ops(names))
     if "bounded" in metafunc.fixturenames:
         metafunc.parametrize("bounded", bounded_ops(names))
+    if "lowerable" in metafunc.fixturenames:
+        metafunc.parametrize("lowerable", ops_to_lower(names))

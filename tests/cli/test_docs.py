@@ -11,6 +11,8 @@ import pytest
 
 from bench.samples import results
 from tileops.cli import op_pages
+from tileops.cli.op_pages import MARK
+from tileops.cli.specs import all_specs
 
 Run = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
@@ -18,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, str]:
-    return op_pages.pages([results()])
+    ours = [spec for spec in all_specs() if spec.in_tree]
+    return op_pages.pages(ours, [results()])
 
 
 def section(page: str, op: str) -> str:
@@ -58,9 +61,9 @@ def test_the_index_links_to_every_op(made: dict[str, str]) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pages instead of all, for what does not depend on what they say."""
-    two = {"README.md": "# Ops\n", "norm.md": "# norm\n"}
+    two = {"README.md": f"{MARK}\n# Ops\n", "norm.md": f"{MARK}\n# norm\n"}
     monkeypatch.setattr(
-        op_pages, "pages", lambda results, tell: two if len(list(results)) < 2 else {}
+        op_pages, "pages", lambda specs, results, tell: two if len(list(results)) < 2 else {}
     )
 
 
@@ -74,14 +77,41 @@ def test_pages_are_written_and_checked(tileops: Run, few: None, tmp_path: Path) 
     outcome = tileops(*given)
     assert outcome.out == f"{folder}: 2 pages, 2 of them new or changed\n"
     assert tileops(*given, "--check").code == 0
-    (folder / "norm.md").write_text("")
-    (folder / "gone.md").write_text("")
+    (folder / "norm.md").write_text(MARK)
+    (folder / "gone.md").write_text(MARK)
+    (folder / "own.md").write_text("# Written by hand\n")
     outcome = tileops(*given, "--check")
     assert outcome.code == 1
     hint = "is not up to date: leave out --check to write it\n"
     assert outcome.out == f"{folder / 'norm.md'} {hint}{folder / 'gone.md'} {hint}"
     assert tileops(*given).out.endswith("1 of them new or changed\n")
     assert not (folder / "gone.md").exists()
+    assert (folder / "own.md").exists()
+
+
+def test_what_was_written_by_hand_is_not_overwritten(
+    tileops: Run, few: None, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text("# Mine\n")
+    outcome = tileops("docs", str(tmp_path))
+    assert outcome.code == 2
+    place = f"{tmp_path / 'README.md'} was not written by this command; name another folder\n"
+    assert outcome.err.endswith(place)
+
+
+def test_pages_of_some_ops(tileops: Run, tmp_path: Path) -> None:
+    outcome = tileops("docs", str(tmp_path), "--ops", "SumFwdOp", "--json")
+    assert outcome.data["pages"] == ["README.md", "reduction.md"]
+    assert "\n1 op in 1 family.\n" in (tmp_path / "README.md").read_text()
+    text = (tmp_path / "reduction.md").read_text()
+    assert "## SumFwdOp" in text
+    assert "## MeanFwdOp" not in text
+
+
+def test_pages_of_nothing(tileops: Run, tmp_path: Path) -> None:
+    outcome = tileops("docs", str(tmp_path), "--ops", "SumFwd")
+    assert outcome.code == 2
+    assert "no op or package with ops is called SumFwd; did you mean SumFwdOp?" in outcome.err
 
 
 def test_a_folder_that_cannot_be_written_is_named(tileops: Run, few: None, tmp_path: Path) -> None:

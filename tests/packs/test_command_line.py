@@ -63,6 +63,14 @@ def test_explain_follows_its_body(run: Any) -> None:
     assert "torch (TorchKernel): accepted" in text
 
 
+def test_docs_writes_its_pages(run: Any, tmp_path: Any) -> None:
+    code, text = run("docs", str(tmp_path / "pages"), "--ops", "acme_line")
+    assert code == 0, text
+    page = (tmp_path / "pages" / "acme_line.md").read_text(encoding="utf-8")
+    assert "\n# acme_line\n" in page
+    assert "| twice | `TorchKernel` | cpu, cuda | after all others | Twice, by torch. |" in page
+
+
 @pytest.mark.parametrize("command", ["show", "explain", "run"])
 @pytest.mark.parametrize(
     ("body", "failure"),

@@ -1,9 +1,12 @@
-"""Write a page of Markdown for each family of ops, and an index: `docs/ops` of this project.
+"""Write a page of Markdown for each family of ops, and an index.
 
-Each op has its formula and meaning, signature, parameters, cost, kernels and, from results of
-`tileops bench`, measured times. Pages are made of specs, docstrings and results alone, so that
---check can tell whether a folder is up to date: exit code 1 when it is not.
+The ops are those of this library, or with --ops others, such as those of a pack. Each has its
+formula and meaning, signature, parameters, cost, kernels and, from results of `tileops bench`,
+measured times. Pages are made of specs, docstrings and results alone, so that --check can tell
+whether a folder is up to date: exit code 1 when it is not. Pages that are no longer of anything are
+removed; files that this command did not write are left alone.
 
+  tileops docs docs/ops --ops acme_ops
   tileops docs docs/ops --results benchmarks/results
   tileops docs docs/ops --results benchmarks/results --check
 """
@@ -14,14 +17,23 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tileops._core.spec.model import OpSpec
 from tileops.cli.options import add_json
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
+from tileops.cli.specs import all_specs, package_of, unknown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the pages are")
+    parser.add_argument(
+        "--ops",
+        nargs="+",
+        metavar="NAME",
+        default=["tileops"],
+        help="ops, or packages whose ops are meant",
+    )
     parser.add_argument(
         "--results",
         type=Path,
@@ -40,9 +52,10 @@ def run(args: argparse.Namespace) -> int:
         from tileops.bench.results import read_results
         from tileops.cli.op_pages import pages
 
+        specs = _chosen(args.ops)
         results = [read_results(path) for given in args.results for path in _files(given)]
-        made = pages(results, tell)
-    present = {path.name: path for path in sorted(args.folder.glob("*.md"))}
+        made = pages(specs, results, tell)
+    present = _present(args.folder, made)
     stale = [name for name in made if _text(present.get(name)) != made[name]]
     left = [name for name in present if name not in made]
     if not args.check:
@@ -56,6 +69,36 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"{args.folder}: {len(made)} pages, {len(stale)} of them new or changed")
     return 1 if args.check and (stale or left) else 0
+
+
+def _chosen(names: Iterable[str]) -> list[OpSpec]:
+    """The specs of ops, and of those of packages.
+
+    Raises:
+        UsageFault: a name stands for no op.
+    """
+    specs = all_specs()
+    known = {name for spec in specs for name in (spec.name, package_of(spec))}
+    for name in names:
+        if name not in known:
+            raise unknown("op or package with ops", name, known, "`tileops list` lists all")
+    return [spec for spec in specs if {spec.name, package_of(spec)}.intersection(names)]
+
+
+def _present(folder: Path, made: Mapping[str, str]) -> dict[str, Path]:
+    """The pages that are there.
+
+    Raises:
+        UsageFault: what would be overwritten is no page.
+    """
+    from tileops.cli.op_pages import MARK
+
+    found = {path.name: path for path in sorted(folder.glob("*.md"))}
+    pages = {name: path for name, path in found.items() if (_text(path) or "").startswith(MARK)}
+    for name in made:
+        if name in found and name not in pages:
+            raise UsageFault(f"{found[name]} was not written by this command; name another folder")
+    return pages
 
 
 def _write(folder: Path, texts: Mapping[str, str], left: Iterable[Path]) -> None:

@@ -5,40 +5,40 @@ One page a family and an index. Nothing here writes files, and nothing depends o
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from tileops._core import plugins
 from tileops._core.spec.model import OpSpec
 from tileops.bench.results import Results
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.progress import Tell, counted
 from tileops.cli.signature_text import parameter_rows, signature_lines
-from tileops.cli.specs import all_specs, class_of, package_of, table_of
+from tileops.cli.specs import class_of, table_of
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """Measured rows by op, each with the device's name."""
 
-_HEAD = (
-    "<!-- Written by `tileops docs docs/ops` from specs, docstrings and results; "
-    "edits are lost. -->\n"
-)
+MARK = "<!-- Written by `tileops docs` from specs, docstrings and results; edits are lost. -->"
+"""The first line of every page."""
 
 
 def pages(
-    results: Iterable[Results] = (), tell: Tell = lambda _done, _total: None
+    specs: Iterable[OpSpec],
+    results: Iterable[Results] = (),
+    tell: Tell = lambda _done, _total: None,
 ) -> dict[str, str]:
-    """The pages of all ops of this package by file name.
+    """The pages of ops by file name.
 
     Args:
+        specs: the specs of the ops.
         results: measured times.
         tell: told how many families have theirs, and of how many.
     """
     rows = _measured(results)
-    ours = (spec for spec in all_specs() if package_of(spec) == "tileops")
-    own = sorted(ours, key=lambda spec: spec.family or "")
+    own = sorted(specs, key=lambda spec: spec.family or "")
     families = {family: list(group) for family, group in groupby(own, lambda s: s.family or "")}
     each = counted(list(families.items()), tell)
     made = {f"{family}.md": _page(family, group, rows) for family, group in each}
@@ -58,7 +58,8 @@ def _measured(results: Iterable[Results]) -> Rows:
 def _index(families: Mapping[str, Sequence[OpSpec]]) -> str:
     """Every op with what it is about, by family."""
     count = sum(map(len, families.values()))
-    lines = [f"{_HEAD}# Ops\n", f"{count} ops in {len(families)} families."]
+    counts = f"{count} op{'s' * (count != 1)} in {len(families)} famil"
+    lines = [f"{MARK}\n# Ops\n", f"{counts}{'y' if len(families) == 1 else 'ies'}."]
     for family, group in families.items():
         rows = [
             (f"[{spec.name}]({family}.md#{spec.name.lower()})", _brief(spec), _code(spec.ref_api))
@@ -70,9 +71,11 @@ def _index(families: Mapping[str, Sequence[OpSpec]]) -> str:
 
 def _page(family: str, specs: Sequence[OpSpec], rows: Rows) -> str:
     """One family."""
-    about = inspect.cleandoc(importlib.import_module(f"tileops.{family}").__doc__ or "")
+    homes = dict.fromkeys(spec.home for spec in specs if spec.home)
+    docs = (plugins.module(home).__doc__ for home in homes)
+    about = "\n\n".join(inspect.cleandoc(doc) for doc in docs if doc)
     sections = ["\n".join(_section(spec, rows.get(spec.name, ()))) for spec in specs]
-    return "\n".join([f"{_HEAD}# {family}\n", about, *sections]) + "\n"
+    return "\n".join([f"{MARK}\n# {family}\n", about, *sections]) + "\n"
 
 
 def _section(spec: OpSpec, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

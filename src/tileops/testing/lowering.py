@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tileops._core.dispatch import kernel as kernels
 from tileops._core.dispatch.call_spec import CallSpec
 from tileops._core.dispatch.facts import USUAL
+from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.select import judge
 from tileops._core.dispatch.toolchain import HOPPER, MISSING, has_tilelang
 from tileops._core.op.construct import implementation_table
@@ -31,7 +32,6 @@ from tileops._core.targets import loading
 from tileops._core.validate.code import find_class
 from tileops._core.workload.rows import cases_of
 from tileops.backend import BUILTIN
-from tileops.kernels import Kernel
 from tileops.testing.calling import class_of, parameters, spec_of
 from tileops.testing.choice import TREE, runnable_ops
 from tileops.testing.drawing import DrawnCall, drawn, form_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -31,6 +32,18 @@ def tilelang_kernels() -> dict[str, set[str]]:
             kernels = table_of(class_of(spec)).kernel_types.values()
             found[spec.name] = {each.__name__ for each in kernels if each.needs_tilelang}
     return {name: kernels for name, kernels in found.items() if kernels}
+
+
+def test_one_page_shows_the_rows_of_all_files() -> None:
+    page = (ROOT / "benchmarks" / "results" / "h200.html").read_text(encoding="utf-8")
+    shown = re.findall(r'<td class="name"><b>(\w+)</b><small>([^<]*)</small></td><td data', page)
+    measured = [
+        (row["op"], row["case"])
+        for name in KEPT
+        for row in read_results(ROOT / "benchmarks" / "results" / name).rows
+        if row["state"] == RIGHT
+    ]
+    assert sorted(set(shown) & set(measured)) == sorted(measured)
 
 
 def test_every_op_with_a_tilelang_kernel_was_timed_and_by_which_kernel() -> None:

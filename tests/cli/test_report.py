@@ -60,6 +60,8 @@ def test_several_results_are_one_page(tileops: Run, found: Path, tmp_path: Path)
     assert outcome.out == f"{found.with_suffix('.html')}: 7 rows\n", "one of the two is newer"
     page = found.with_suffix(".html").read_text(encoding="utf-8")
     assert "torch 2.12.0" in page
+    assert page.count("in environment 1, below") == 3
+    assert page.count("in environment 2, below") == 2, "each row says where it was measured"
 
 
 def test_without_results_those_of_the_checkout_are_shown(

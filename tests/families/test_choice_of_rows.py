@@ -1,4 +1,4 @@
-"""Workload rows on an H200 that is made up: each TileLang kernel has a row that chooses it.
+"""Workload rows on an H200 that need not be here: each TileLang kernel has a row that chooses it.
 
 A kernel that no row chooses is never timed by the bench. Choices are followed without data, as
 `explain` does, and nothing is built.
@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tileops._core.dispatch import call_spec, kernel
-from tileops._core.dispatch.facts import DeviceFacts
+from tileops._core.dispatch.facts import USUAL
+from tileops._core.op.explain import explain_elsewhere
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops.bench.calls import form_of
@@ -19,7 +19,7 @@ from tileops.bench.sweep import chosen_cases
 from tileops.cli.specs import all_specs
 from tileops.testing.calling import class_of, parameters
 
-H200 = DeviceFacts(arch=90, sm_count=132, calibration="h200", smem_budget=227 * 1024)
+H200 = USUAL["sm_90"]._replace(calibration="h200")
 
 
 def tilelang_keys(name: str) -> set[str]:
@@ -32,30 +32,20 @@ OPS = {
     for spec in all_specs()
     if spec.status == "implemented"
     and str(spec.home).startswith("tileops.")
-    and spec.family != "rope"
     and tilelang_keys(spec.name)
 }
-"""Rotations make their tables on the device before they choose, which needs one."""
-
-
-@pytest.fixture(autouse=True)
-def h200(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA devices say that they are an H200."""
-    for module in (call_spec, kernel):
-        monkeypatch.setattr(module, "device_facts", lambda _: H200)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
 
 
 def chosen(spec: OpSpec, case: Case) -> set[str]:
     """The implementations that a case of a row would be served by."""
     with FakeTensorMode():
         given = {
-            name: torch.empty(form.shape, dtype=getattr(torch, form.dtype), device="cuda")
+            name: torch.empty(form.shape, dtype=getattr(torch, form.dtype), device="cuda:0")
             for name, form in case.tensors.items()
             if name in spec.signature.inputs
         }
-        op = class_of(spec.name)(**parameters(form_of(spec, case), "cuda"))
-        report = op.explain(**given)
+        op = class_of(spec.name)(**parameters(form_of(spec, case), "cuda:0"))
+        report = explain_elsewhere(op, H200, given)
     assert report.error is None, f"{spec.name} {case.id}"
     return {str(step.key) for step in report.interfaces}
 

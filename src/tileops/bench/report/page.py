@@ -207,6 +207,7 @@ def _detail(figure: Figure) -> str:
         ("work", _work(row)),
         ("limit", _limit(row)),
         ("target", row["target"]),
+        ("measured", f"in environment {row['environment'] + 1}, below"),
     ]
     facts = "".join(tag("dt", name) + tag("dd", text(value)) for name, value in shown if value)
     return tag("table", _contestants(row), class_="contestants") + tag("dl", facts)
@@ -313,4 +314,4 @@ def _environments(results: Results) -> str:
     for each in results.environments:
         shown = (f"{name} {value}" for name, value in each.items() if value is not None)
         lines.append(tag("li", text(", ".join(shown))))
-    return tag("ul", "".join(lines))
+    return tag("ol", "".join(lines))

@@ -153,7 +153,7 @@ class Drawing:
         self._sequences = {name for name, index in signature.forall.items() if index.is_sequence}
         params = [name for name, item in signature.params.items() if isinstance(item, Param)]
         self._names = [*params, *sorted(signature.forall, key=lambda n: n not in self._sequences)]
-        self.points = tuple(filter(self._reachable, Branches(self.facts).accepted.points))
+        self.points = tuple(filter(self._reachable, Branches(self.facts).calls()))
 
     def _reachable(self, point: Point) -> bool:
         """Whether no refinement is false for every call of the branch."""

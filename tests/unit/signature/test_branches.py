@@ -138,7 +138,7 @@ def test_an_invariant_excludes_values_it_decides(spec_of):
 
 def test_a_construction_point_is_the_early_part_of_a_branch(spec_of):
     analysis = analysis_of(
-        spec_of, '["flip or N > 0"]', inputs="  b: {dtype: T, shape: '[N]', optional: true}"
+        spec_of, '["flip or present(b) or N > 0"]', "  b: {dtype: T, shape: '[N]', optional: true}"
     )
     assert analysis.branches.constructions.points == ({"flip": False}, {"flip": True})
     assert analysis.branches.origins == (0, 0, 1, 1)

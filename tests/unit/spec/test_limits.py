@@ -43,10 +43,22 @@ def test_branches_are_bounded(row_scale: Spec, inputs: int) -> None:
     """One optional input is there already."""
     assert MOST_BRANCHES == 2**14
     tensor = {"dtype": "T", "shape": "[R]", "optional": True}
-    row_scale["signature"]["inputs"] |= {f"o{n}": tensor for n in range(inputs)}
+    names = [f"o{n}" for n in range(inputs)]
+    row_scale["signature"]["inputs"] |= dict.fromkeys(names, tensor)
+    row_scale["signature"]["shape_rules"] += [f"present({name}) or R > 0" for name in names]
     (found,) = [each for each in findings(row_scale) if each[0] == 42]
     number = 2 ** (inputs + 1)
     assert found == (42, "error", f"[V42] {number} branches, more than the 16384 that are checked")
+
+
+def test_inputs_on_which_nothing_depends_make_no_branches(row_scale: Spec) -> None:
+    tensor = {"dtype": "T", "shape": "[R]", "optional": True}
+    row_scale["signature"]["inputs"] |= {f"o{n}": tensor for n in range(40)}
+    (found,) = [each for each in findings(row_scale) if each[0] == 42]
+    message = f"[V42] {2**41} branches, the limit is 256; each of them is checked"
+    assert found == (42, "advisory", message)
+    row_scale["signature"]["inputs"]["o7"] = {**tensor, "shape": "[R, Z]"}
+    assert (14, "error", "[V14] Z is not declared") in findings(row_scale)
 
 
 def test_finite_fields_are_bounded(row_scale: Spec) -> None:

@@ -164,9 +164,7 @@ def _let_payloads(analysis: Analysis, site: Site) -> Iterator[Complaint]:
         if folded is not None:
             yield from _missing_payloads(analysis, site.path, folded, point)
 
-    yield from analysis.branches.judge(
-        [d.name for d in analysis.branches.participating], complaints
-    )
+    yield from analysis.branches.judge([d.name for d in analysis.branches.related], complaints)
 
 
 # Conditions

@@ -2,14 +2,16 @@
 
 A discriminant participates when an expression of the signature or of an inline formula reads it,
 directly or through lets, family arguments and other presences; the presence of an optional tensor
-and of `out` always does. Domain restrictions and the invariants of algebraic types exclude
-branches; a domain restriction is a refinement that the branch alone decides.
+and of `out` always does. Inputs on which nothing else depends make no branches of their own.
+Domain restrictions and the invariants of algebraic types exclude branches; a domain restriction is
+a refinement that the branch alone decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, product
+from math import prod
 from typing import cast
 
 from tileops._core.lang.cached import cached_property
@@ -24,6 +26,7 @@ from tileops._core.signature.discriminants import Point, payload_kind
 from tileops._core.signature.facts import Facts
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import Space
+from tileops._core.signature.independent import independent_inputs
 from tileops._core.signature.lets import NOTHING, is_payload, of_arms, source
 from tileops._core.signature.plan import Discriminant
 from tileops._core.signature.references import Reference
@@ -58,6 +61,8 @@ class Branches:
         self.facts = facts
         names = self._participating_names()
         self.participating = tuple(d for d in facts.discriminants.values() if d.name in names)
+        self.independent = independent_inputs(facts)
+        self.related = tuple(d for d in self.participating if d.name not in self.independent)
         self.restrictions = () if self.are_too_many else tuple(self._restrictions())
 
     def _participating_names(self) -> set[str]:
@@ -70,15 +75,17 @@ class Branches:
     @property
     def count(self) -> int:
         """The number of combinations, excluded ones included."""
-        total = 1
-        for d in self.participating:
-            total *= len(d.values)
-        return total
+        return prod(len(d.values) for d in self.participating)
+
+    @property
+    def related_count(self) -> int:
+        """The number of those that have to be told apart."""
+        return prod(len(d.values) for d in self.related)
 
     @property
     def are_too_many(self) -> bool:
         """Whether the branches cannot be checked one by one."""
-        return self.count > MOST_BRANCHES
+        return self.related_count > MOST_BRANCHES
 
     # Domain restrictions
 
@@ -203,8 +210,8 @@ class Branches:
 
     def _reachable(self, point: Point) -> bool:
         """Whether some accepted branch extends a point."""
-        participating = {d.name for d in self.participating}
-        clause = {n: frozenset({v}) for n, v in point.items() if n in participating}
+        related = {d.name for d in self.related}
+        clause = {n: frozenset({v}) for n, v in point.items() if n in related}
         return bool(self.accepted.extent(clause))
 
     def judge(
@@ -245,11 +252,17 @@ class Branches:
 
     @cached_property
     def accepted(self) -> Space:
-        """The branches that a call can be on."""
-        return Space(
-            self.participating,
-            [point for point in self.points(self.participating) if not self.excluded(point)],
-        )
+        """The branches that a call can be on, with every independent input."""
+        passed = dict.fromkeys(self.independent, True)
+        points = (point for point in self.points(self.related) if not self.excluded(point))
+        return Space(self.related, [{**point, **passed} for point in points])
+
+    def calls(self) -> Iterator[Point]:
+        """Every accepted branch, with each independent input and without it."""
+        own = [d for d in self.participating if d.name in self.independent]
+        for point in self.accepted.points:
+            for passed in self.points(own):
+                yield {d.name: {**point, **passed}[d.name] for d in self.participating}
 
     @cached_property
     def constructions(self) -> Space:

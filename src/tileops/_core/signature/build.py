@@ -130,10 +130,16 @@ class Planner:
             for action in actions:
                 occurs[action] = occurs.get(action, 0) | 1 << bit
         merged: list[Step] = [
-            replace(action.step, guard=space.guard(where, action.near))
+            replace(action.step, guard=self._guard(space, action, where))
             for action, where in schedule(occurs, known)
         ]
         return tuple(merged)
+
+    def _guard(self, space: Space, action: Action, where: int) -> Guard:
+        """The branches of an action; what an independent input needs is for where it is passed."""
+        guard, own = space.guard(where, action.near), action.near & self.branches.independent
+        passed = dict.fromkeys(sorted(own), frozenset({True}))
+        return Guard(tuple({**clause, **passed} for clause in guard.clauses)) if own else guard
 
     def _known_to_calls(self) -> dict[str, int]:
         """The branches on which a name has its value from the construction."""

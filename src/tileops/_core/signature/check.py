@@ -43,7 +43,9 @@ def complaints(analysis: Analysis) -> Iterator[Complaint]:
     """
     branches = analysis.branches
     if branches.are_too_many:
-        message = f"{branches.count} branches, more than the {MOST_BRANCHES} that are checked"
+        message = (
+            f"{branches.related_count} branches, more than the {MOST_BRANCHES} that are checked"
+        )
         yield Complaint("signature", 42, message)
         return
     found = [*kind_complaints(analysis), *family_complaints(analysis), *_let_cycles(analysis)]

@@ -22,7 +22,7 @@ def choice_complaints(analysis: Analysis, faulty: Set[str]) -> Iterator[Complain
     """Check 29 of parameters and refinements; fields in `faulty` mean nothing by themselves."""
     yield from _impossible_values(analysis)
     branches = analysis.branches
-    every = branches.points(branches.participating)
+    every = branches.points(branches.related)
     points = [point for point in every if not branches.breaks_invariant(point)]
     rules = [r for r in analysis.facts.signature.shape_rules if r.node and r.path not in faulty]
     if not any(_admit(analysis.facts, rules, point) for point in points):

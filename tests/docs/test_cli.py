@@ -61,7 +61,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found, codes = {}, {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(op_pages, "pages", lambda specs, results, tell: {"a.md": ""})  # made in tests/cli
+        # made in tests/cli
+        patch.setattr(op_pages, "pages", lambda specs, results, tell: {"a.md": ""})
         patch.setattr(stubs, "stubs_of", lambda package, tell: {folder / "a.pyi": ""})
         for command in SECTIONS:
             *words, last = shlex.split(command)

@@ -14,23 +14,42 @@ from tileops.sampling import TopKMaskFwdOp
 HALVES = [torch.float16, torch.bfloat16]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("shape", "axis"), [((1, 7), 0), ((10, 3), 0), ((7, 64), 0), ((3, 50), 1)])
 def test_every_row_is_written_once(monkeypatch, draw, dtype, shape, axis) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 72 // torch.get_num_threads())
+    monkeypatch.setattr(pieces, "PIECE", 24 // torch.get_num_threads())
     x, y = draw(*shape, dtype=dtype), draw(*shape, dtype=dtype)
     seen = []
 
-    def add(output, a, b):
+    def exchange(sums, differences, a, b):
         seen.append(a.shape[axis])
-        assert a.dtype is b.dtype is output.dtype is torch.float32
-        torch.add(a, b, out=output)
+        assert {each.dtype for each in (sums, differences, a, b)} == {torch.float32}
+        total = a + b
+        torch.sub(a, b, out=differences)
+        sums.copy_(total)
 
-    output = torch.full(shape, torch.nan, dtype=dtype)
-    assert pieces.by_rows(add, output, x, y, axis=axis) is output
-    assert torch.equal(output, x + y)
+    outputs = [torch.full(shape, torch.nan, dtype=dtype) for _ in range(2)]
+    pieces.by_rows(exchange, outputs, [x, y], axis)
+    for output, expected in zip(outputs, (x + y, x - y), strict=True):
+        assert torch.equal(output, expected)
     assert sum(seen) == shape[axis]
-    assert max(seen) <= max(1, 24 * shape[axis] // x.numel())
+    assert max(seen) * x.numel() // shape[axis] <= max(2 * 24, x.numel() // shape[axis])
+    assert len({*seen[:-1]}) <= 1
+
+
+def test_what_needs_no_conversion_is_not_cut(monkeypatch, draw) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 8)
+    x, y = draw(9, 40), draw(9, 40)
+    output, calls = torch.empty_like(x), []
+
+    def add(*tensors):
+        calls.append(tensors)
+        torch.add(*tensors[1:], out=tensors[0])
+
+    pieces.by_rows(add, [output], [x, y])
+    assert torch.equal(output, x + y)
+    ((written, first, second),) = calls
+    assert written is output and first is x and second is y
 
 
 def test_operands_are_only_read(draw) -> None:
@@ -58,10 +77,14 @@ def test_pieces_change_no_result(monkeypatch, draw, dtype) -> None:
         (DivFwdOp(rounding_mode="trunc"), (x, y[0])),
         (DivFwdOp(rounding_mode="floor"), (x[0, 0], y[0, 0])),
         (DivFwdOp(rounding_mode="floor"), (x[:2].T, y[0, :2])),
+        (DivFwdOp(rounding_mode="trunc"), (x, y[:, :1])),
+        (DivFwdOp(rounding_mode="trunc"), (x[0], y)),
+        (DivFwdOp(rounding_mode="trunc"), (x, y)),
         (SiluAndMulBwdOp(), (x[:, :20], y)),
         (LogSumExpFwdOp(dim=0), (x,)),
         (LogSumExpFwdOp(dim=-1, keepdim=True), (x,)),
         (LogSumExpFwdOp(dim=(0, 2)), (x.view(9, 8, 5),)),
+        (LogSumExpFwdOp(dim=(0, 1)), (x,)),
     )
     whole = [op(*inputs) for op, inputs in calls]
     monkeypatch.setattr(pieces, "PIECE", 64)

@@ -77,16 +77,19 @@ class SinusoidalFwdInterface(KernelInterface):
 
 
 class SinusoidalPortableKernel(PortableKernel[SinusoidalCall], SinusoidalFwdInterface):
-    """The embeddings by torch, from angles in float64."""
+    """The embeddings by torch in float64, the turns of few positions multiplied to those of all."""
 
     def forward(self) -> Tensor:
-        """Make the embeddings."""
+        """Make the embeddings: `1j * exp(-1j * angle)` is the sine and, imaginary, the cosine."""
         call = self.call
         channel = torch.arange(0, call.d_model, 2, dtype=torch.float64, device=call.device)
-        position = torch.arange(call.seq_len, dtype=torch.float64, device=call.device)
-        angle = position[:, None] * torch.pow(10000.0, -channel / call.d_model)
-        both = torch.stack((angle.sin(), angle.cos()), -1)
-        return both.view(call.seq_len, call.d_model).to(call.dtype)
+        rate = -1j * torch.pow(10000.0, -channel / call.d_model)
+        block = math.isqrt(call.seq_len)
+        first = torch.arange(0, call.seq_len, block, device=call.device)
+        within = torch.arange(block, device=call.device)
+        start, further = (torch.exp(position[:, None] * rate) for position in (first, within))
+        both = torch.view_as_real(start[:, None] * (1j * further))
+        return both.view(-1, call.d_model)[: call.seq_len].to(call.dtype)
 
 
 @dataclass(frozen=True)

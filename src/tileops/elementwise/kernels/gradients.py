@@ -52,11 +52,15 @@ class GatedBwdPortableKernel(PortableKernel[GatedCall], GatedBwdInterface):
         n, function = self.call.n, GATES[self.call.function]
         derived = _DERIVED[self.call.function]
 
-        def gradient(grad_x: Tensor, grad_out: Tensor, x: Tensor) -> None:
-            gate, grad_gate, grad_value = x[:, :n], grad_x[:, :n], grad_x[:, n:]
-            torch.mul(grad_out, x[:, n:], out=grad_gate)
+        def gradient(
+            grad_gate: Tensor, grad_value: Tensor, value: Tensor, gate: Tensor, grad_out: Tensor
+        ) -> None:
+            torch.mul(grad_out, value, out=grad_gate)
             derived(grad_gate, gate, grad_input=grad_gate)
             function(gate, out=grad_value)
             grad_value.mul_(grad_out)
 
-        return by_rows(gradient, torch.empty_like(x), grad_out, x)
+        grad_x = torch.empty_like(x)
+        gate, value = x.split(n, -1)
+        by_rows(gradient, grad_x.split(n, -1), [value, gate, grad_out])
+        return grad_x

@@ -148,13 +148,20 @@ def _div(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
     """The quotient; torch.div would round the quotient of half types before `rounding_mode`."""
     if rounding_mode is None or input.dtype not in HALF:
         return torch.div(input, other, rounding_mode=rounding_mode)
-    input, other = torch.broadcast_tensors(input, other)
-    output = input.new_empty(input.shape)
-    given = [each if input.dim() else each[None] for each in (output, input, other)]
-    sizes = [min(size, _ROWS) for size in given[0].shape]
+    output = input.new_empty(torch.broadcast_shapes(input.shape, other.shape))
+    result = output if output.dim() else output[None]
+    sizes = [min(size, _ROWS) for size in result.shape]
     axis = sizes.index(max(sizes))
-    by_rows(lambda q, a, b: torch.div(a, b, rounding_mode=rounding_mode, out=q), *given, axis=axis)
+    operands = [input.expand(result.shape), other[(None,) * (result.dim() - other.dim())]]
+    divided = partial(_divided, rounding_mode=rounding_mode)
+    if operands[1].shape[axis] == 1:  # every row is divided by the same
+        divided = partial(divided, other=operands.pop().float())
+    by_rows(divided, [result], operands, axis)
     return output
+
+
+def _divided(output: Tensor, input: Tensor, other: Tensor, *, rounding_mode: str) -> None:
+    torch.div(input, other, rounding_mode=rounding_mode, out=output)
 
 
 def _reciprocal(input: Tensor) -> Tensor:
@@ -250,8 +257,10 @@ class GatedPortableKernel(PortableKernel[GatedCall], GatedFwdInterface):
         """Apply the gate."""
         n, function = self.call.n, GATES[self.call.function]
 
-        def gated(output: Tensor, x: Tensor) -> None:
-            function(x[:, :n], out=output)
-            output.mul_(x[:, n:])
+        def gated(output: Tensor, gate: Tensor, value: Tensor) -> None:
+            function(gate, out=output)
+            output.mul_(value)
 
-        return by_rows(gated, x.new_empty(x.shape[0], n), x)
+        output = x.new_empty(x.shape[0], n)
+        by_rows(gated, [output], x.split(n, -1))
+        return output

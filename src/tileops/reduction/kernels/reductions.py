@@ -9,12 +9,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import log, prod
 
 import torch
 from torch import Tensor
 
-from tileops._kernels.pieces import piece_length
+from tileops._kernels.pieces import piece_length, widened
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 from tileops.reduction.kernels.layout import ColumnLayout, RowLayout
 
@@ -110,49 +110,42 @@ class VarMeanPortableKernel(PortableKernel[ReductionCall], VarMeanFwdInterface):
 
 
 def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor, call: ReductionCall) -> Tensor:
-    """A reduction with `keepdim` that takes several passes, in float32, of pieces of `x`."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    kept = [axis for axis in range(call.rank) if axis not in call.axes]
-    if not kept or not x.is_cpu:
-        return function(x.to(wide)).to(call.out_dtype)
-    axis = max(kept, key=lambda axis: x.shape[axis])
-    length = piece_length(x.shape[axis], 2 * x.numel())
-    if length >= x.shape[axis]:
-        return function(x.to(wide)).to(call.out_dtype)
-    pieces = x.split(length, axis)
-    return torch.cat([function(piece.to(wide)) for piece in pieces], axis).to(call.out_dtype)
-
-
-def _without_axes(result: Tensor, call: ReductionCall) -> Tensor:
-    """Drop the axes that a reduction with `keepdim` kept, unless they were asked for."""
-    return result if call.keepdim else result.squeeze(call.axes)
+    """A reduction of a half type by one that keeps axes, of pieces and of what becomes of them."""
+    axes = call.axes or (0,)
+    kept = [axis for axis in range(x.dim()) if axis not in axes]
+    axis = max(kept or axes, key=lambda axis: x.shape[axis])
+    pieces = widened(x, axis, piece_length(x, axis))
+    reduced = torch.cat([function(piece) for piece in pieces], axis)
+    if not kept:
+        reduced = function(reduced)
+    return (reduced if call.keepdim else reduced.squeeze(axes)).to(call.out_dtype)
 
 
 def _prod(x: Tensor, call: ReductionCall) -> Tensor:
     """The product along one axis, of half types in float32."""
     (axis,) = call.axes or (0,)
     x = x.to(call.out_dtype)
-    wide = torch.float32 if x.dtype.itemsize == 2 else x.dtype
-    return torch.prod(x, axis, call.keepdim, dtype=wide).to(call.out_dtype)
+    if x.dtype.itemsize == 2 and x.dim():
+        return _in_float32(lambda piece: torch.prod(piece, axis, True), x, call)
+    return torch.prod(x, axis, call.keepdim)
 
 
 def _logsumexp(x: Tensor, call: ReductionCall) -> Tensor:
     """Half types need float32 here: their sum of exponentials overflows where the result fits."""
     axes = call.axes or (0,)
-    if x.is_cpu and x.dim() and x.numel():
-        return _without_axes(_in_float32(partial(_top_less_share, axes=axes), x, call), call)
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return torch.logsumexp(x.to(wide), axes, call.keepdim).to(call.out_dtype)
+    if x.dtype.itemsize == 2 and x.dim() and x.numel():
+        return _in_float32(partial(_log_of_sum, axes=axes), x, call)
+    return torch.logsumexp(x, axes, call.keepdim)
 
 
-def _top_less_share(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The logarithm by the maximum and its share, which torch forms faster on a CPU."""
+def _log_of_sum(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The logarithm of the sum of exponentials, axes kept; overwrites `x`.
+
+    By powers of two: those of e are a library's in float32, and slow on some CPUs.
+    """
     top = x.amax(axes, True)
-    axis, *others = axes
-    if others:
-        x, axis = x.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes)), -1
-    share = torch.log_softmax(x, axis).amax(axis, True).view(top.shape)
-    return torch.where(top.isinf(), top, top - share)
+    top.masked_fill_(top.isinf(), 0)
+    return x.sub_(top).mul_(1 / log(2)).exp2_().sum(axes, True).log_().add_(top)
 
 
 def _place(function: Callable[..., Tensor]) -> Callable[[Tensor, ReductionCall], Tensor]:

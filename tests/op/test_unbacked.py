@@ -65,14 +65,26 @@ def test_lengths_that_a_node_computes_reach_an_op():
         assert torch.equal(compiled(function)(x), function(x))
 
 
-def test_a_signature_that_needs_a_length_without_a_value_says_what_to_do():
+NEEDED = {
+    "a primitive": ("mhc.expansion(Q)", {}, "Could not extract specialized integer"),
+    "a choice by a choice": (
+        "Q if half > 2 else 2",
+        {"let": {"half": "Q // 2 if Q > 3 else Q"}},
+        "Could not guard on data-dependent expression",
+    ),
+}
+
+
+@pytest.mark.parametrize(("axis", "lets", "reason"), NEEDED.values(), ids=NEEDED)
+def test_a_signature_that_needs_a_length_without_a_value_says_what_to_do(axis, lets, reason):
+    forall = {"Q": "Dim", "T": "DType[float32]"}
     op = body_op(
         "Square",
         {"x": tensor(shape="[Q]")},
-        {"y": tensor(shape="[mhc.expansion(Q)]")},
-        lambda self, x: x[: math.isqrt(len(x) + 1) - 1] + 1,
+        {"y": tensor(shape=f"[{axis}]")},
+        lambda self, x: x[:8] + 1 if lets else x[: math.isqrt(len(x) + 1) - 1] + 1,
         None,
-        {"forall": {"Q": "Dim", "T": "DType[float32]"}},
+        {"forall": forall, **lets},
         workloads=[{"Q": 8, "dtype_cases": [{"T": "float32"}], "label": "row"}],
     )()
     with pytest.raises(RuntimeError) as caught:
@@ -80,8 +92,8 @@ def test_a_signature_that_needs_a_length_without_a_value_says_what_to_do():
     assert (
         f"{type(op).__name__}: its signature depends on the length of an axis that has no value in "
         "a trace; mark the axis by mark_dynamic instead of mark_unbacked, or call the op outside "
-        "the graph where a node computes the length\n  Could not extract specialized integer"
+        f"the graph where a node computes the length\n  {reason}"
     ) in str(caught.value)
     torch._dynamo.reset()
     broken = torch.compile(op, backend="aot_eager")
-    assert broken(unbacked(8)).shape == (2,)
+    assert broken(unbacked(8)).shape == ((8,) if lets else (2,))

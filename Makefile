@@ -16,13 +16,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help llama format lint type arch test test-gpu mutants messages examples golden pages package demo bench bench-cpu bench-host docs check clean
+.PHONY: help dev llama format lint type arch test test-gpu mutants messages examples golden pages package demo bench bench-cpu bench-host docs check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.demo ## Make .venv, install, embed sentences with a real model
 	$(BIN)/tileops demo $(ARGS)
+
+dev: .venv/.dev ## Make .venv, install what the targets below need; run nothing
 
 llama: .venv/.demo ## Make .venv, install, run a decoder with random weights beside the same by torch
 	$(BIN)/python examples/llama.py --check $(ARGS)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -559,14 +560,29 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--steps", type=int, default=8, help="tokens of an answer")
     made.add_argument("--page", type=int, default=64, help="rows of a page")
     made.add_argument("--top-k", type=int, default=0, help="0 takes the likeliest token")
-    made.add_argument("--top-p", type=float, default=1.0)
-    made.add_argument("--temperature", type=float, default=1.0)
+    made.add_argument("--top-p", type=float, help="of the tokens of --top-k; 1 keeps them all")
+    made.add_argument("--temperature", type=float, help="for --top-k, by which logits are divided")
     made.add_argument("--seed", type=int, default=0, help="of weights and draws")
     made.add_argument("--eager", action="store_true", help="do not compile")
     made.add_argument("--backend", default="inductor", help="of torch.compile")
     made.add_argument("--graph", action="store_true", help="capture a step (cuda)")
     made.add_argument("--check", action="store_true", help="compare with the model by torch")
     return made
+
+
+def range_fault(chosen: argparse.Namespace) -> str | None:
+    """Which number means nothing, in one line; None where all do."""
+    if chosen.steps < 1 or chosen.page < 1 or chosen.top_k < 0:
+        return "--steps and --page are positive, --top-k is not negative"
+    if chosen.layers is not None and (chosen.layers < 1 or chosen.checkpoint):
+        return "--layers is positive, and for a random model"
+    if chosen.top_k == 0 and (chosen.top_p, chosen.temperature) != (None, None):
+        return "--top-p and --temperature are for draws: give --top-k, such as --top-k 50"
+    if chosen.top_p is not None and not 0 < chosen.top_p <= 1:
+        return "--top-p is a probability above 0"
+    if chosen.temperature is not None and not 0 < chosen.temperature < math.inf:
+        return "--temperature is positive and finite; for the likeliest token leave out --top-k"
+    return None
 
 
 def device_fault(name: str) -> str | None:
@@ -613,8 +629,8 @@ def session_of(
         len(prompts),
         chosen.device,
         top_k=chosen.top_k,
-        top_p=chosen.top_p,
-        temperature=chosen.temperature,
+        top_p=1.0 if chosen.top_p is None else chosen.top_p,
+        temperature=1.0 if chosen.temperature is None else chosen.temperature,
         seed=chosen.seed,
     )
     session = Session(
@@ -629,13 +645,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer the prompts; returns 1 where a check fails."""
     made = parser()
     chosen = made.parse_args(arguments)
-    fault = device_fault(chosen.device)
+    fault = range_fault(chosen) or device_fault(chosen.device)
     if fault:
         made.error(fault)
     if chosen.graph and not chosen.device.startswith("cuda"):
         made.error("--graph captures on a CUDA device: give --device cuda")
-    if chosen.steps < 1 or chosen.page < 1 or chosen.top_k < 0:
-        made.error("--steps and --page are positive, --top-k is not negative")
     dtype = DTYPES[chosen.dtype or ("float32" if chosen.device == "cpu" else "bfloat16")]
     if chosen.checkpoint:
         config, weights = load_checkpoint(chosen.checkpoint, dtype, chosen.device)

@@ -12,6 +12,13 @@ from pages import ROOT, all_fences
 DOCUMENT = ROOT / "CONTRIBUTING.md"
 
 
+def put(file: Path, body: str) -> None:
+    """Append to a file, which need not be there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as text:
+        text.write(f"\n\n{body}\n")
+
+
 def test_one_more_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "tileops", tmp_path / "src" / "tileops", ignore=ignored)
@@ -19,8 +26,7 @@ def test_one_more_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = []
     for words, body in all_fences(DOCUMENT):
         if words[1:2] == ["append"]:
-            file = tmp_path / words[2]
-            file.write_text(f"{file.read_text(encoding='utf-8')}\n\n{body}\n", encoding="utf-8")
+            put(tmp_path / words[2], body)
         elif words == ["console", "tree"]:
             sessions.append(body)
     ops = tmp_path / "src" / "tileops" / "transform" / "ops.py"

@@ -15,6 +15,7 @@ from emulation.emulator import Emulator, lower
 from tileops._programs.program import GUARDED, Program
 from tileops.elementwise import kernels
 from tileops.elementwise.programs import Element
+from tileops.elementwise.programs.functions import FUNCTIONS
 
 SETTINGS = {
     "add": {"alpha": 2}, "sub": {"alpha": 3}, "round": {"decimals": 0},
@@ -40,6 +41,11 @@ INTEGERS = {"abs", "neg", "sign", "add", "sub", "mul", "maximum", "minimum", "fl
             "isnan", "isinf", "isfinite", "reciprocal"}  # fmt: skip
 COUNT = 512
 SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0, 1e-4, -1e-4, 1e-7)
+
+
+def test_both_tables_have_the_same_functions() -> None:
+    differing = set(kernels.FUNCTIONS) ^ set(FUNCTIONS)
+    assert not differing, "to be in FUNCTIONS of kernels/pointwise.py and programs/functions.py"
 
 
 def chosen(integers: bool):

@@ -69,4 +69,6 @@ def test_every_kernel_that_tilelang_makes_is_run() -> None:
         for found in vars(module).values():
             if inspect.isclass(found) and issubclass(found, Kernel) and found.needs_tilelang:
                 made.add(found)
-    assert made == {case.kernel for case in CASES}
+    lacking = {kernel.__name__ for kernel in made - {case.kernel for case in CASES}}
+    assert not lacking, "each needs a Case in tests/emulation/cases/<family>.py"
+    assert made == {case.kernel for case in CASES}, "cases are of kernels that a family exports"

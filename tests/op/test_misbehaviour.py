@@ -306,17 +306,22 @@ def test_detector_whose_answer_is_no_truth_value():
     assert op.serving_target is None
 
 
-def test_detector_that_is_interrupted_changes_nothing():
+class End(BaseException):
+    """Is no interrupt, and left alone like one."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, End])
+def test_detector_that_is_interrupted_changes_nothing(error):
     stop = [True]
 
     def detect(device):
         if stop.pop():
-            raise KeyboardInterrupt
+            raise error
         return False
 
     backend.register_detector(target="east", detect=detect)
     op = add_op()()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         op(*pair())
     assert op._target_builder is _UNRESOLVED
     stop.append(False)

@@ -105,13 +105,16 @@ def test_a_reference_that_cannot_be_imported_makes_rows_wrong(
     assert reason in capsys.readouterr().out
 
 
-def test_a_body_that_exits_is_one_error(install: Any, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("end", ["SystemExit(5)", "GeneratorExit(5)"])
+def test_a_body_that_exits_is_one_error(
+    install: Any, capsys: pytest.CaptureFixture[str], end: str
+) -> None:
     files = pack("acme_leaves")
-    leaving = files["acme_leaves/ops.py"].replace("x = x.contiguous()", "raise SystemExit(5)")
+    leaving = files["acme_leaves/ops.py"].replace("x = x.contiguous()", f"raise {end}")
     install({**files, "acme_leaves/ops.py": leaving}, acme="acme_leaves:SPEC")
     assert main(("explain", "TwiceFwdOp", "--shape", "x=2x3")) == 1
     error = capsys.readouterr().err
-    assert error == "tileops explain: error: code of a plug-in exits: SystemExit: 5\n"
+    assert error == f"tileops explain: error: code of a plug-in exits: {end[:-3]}: 5\n"
 
 
 @pytest.mark.parametrize(

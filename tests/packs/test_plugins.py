@@ -117,6 +117,14 @@ def detect(device):
     raise RuntimeError("asked too much")
 backend.register_detector(target="nosy", detect=detect)
 """,
+    "abrupt": """
+from tileops import backend
+class End(BaseException):
+    pass
+def detect(device):
+    raise End("of all")
+backend.register_detector(target="abrupt", detect=detect)
+""",
 }
 PACKS = {"lost_pack": "1 / 0"}
 
@@ -174,7 +182,7 @@ def test_nothing_breaks_and_nothing_stays(outputs: list[str]) -> None:
         "early": [],
         "sum": 8.0,
         "default": None,
-        "targets": ["good", "lost", "misfit", "nosy"],
+        "targets": ["abrupt", "good", "lost", "misfit", "nosy"],
     }
 
 
@@ -185,6 +193,7 @@ def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
     states = {(each["kind"], each["name"]): each["state"] for each in facts["plugins"]}
     assert states == {
         ("pack", "lost_pack"): "failed",
+        ("backend", "abrupt"): "loaded, at fault",
         ("backend", "absent"): "failed",
         ("backend", "good"): "loaded",
         ("backend", "half"): "failed",
@@ -235,6 +244,7 @@ FAULTS = (
     "; the op cannot be constructed",
     "entry point raising_detector (plug_raising_detector): the detector of target 'nosy' failed on "
     "cpu: RuntimeError: asked too much",
+    "entry point abrupt (plug_abrupt): the detector of target 'abrupt' failed on cpu: End: of all",
 )
 
 
@@ -242,7 +252,7 @@ FAULTS = (
 def test_doctor_says_what_is_wrong_with_what_was_registered(outputs: list[str], fault: str) -> None:
     facts = json.loads(outputs[1].rpartition("exit code")[0])
     assert any(fault in line for line in facts["registration_faults"]), facts
-    assert len(facts["registration_faults"]) == 12
+    assert len(facts["registration_faults"]) == 13
 
 
 def test_doctor_tells_people_the_same(outputs: list[str]) -> None:

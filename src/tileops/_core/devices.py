@@ -7,16 +7,19 @@ built under `building_on` or made by `made_to_last`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tileops.errors import OpNotAvailableError
 
+Self = TypeVar("Self", bound="_Building")
+
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
 _known_accelerator: str | None = None
 KNOWN_FORMS: dict[object, torch.device] = {}
 """Normal forms that never change: those of devices that do not lean on the current device."""
@@ -73,21 +76,31 @@ def as_current(device: torch.device | None) -> AbstractContextManager[object]:
     return torch.accelerator.device_index(device.index)
 
 
-@contextmanager
-def building_on(device: torch.device | None) -> Iterator[None]:
+class _Building(ExitStack):
+    """What `building_on` gives; no generator, which would touch errors that pass through."""
+
+    def __init__(self, device: torch.device | None) -> None:
+        super().__init__()
+        self._device = device
+
+    def __enter__(self: Self) -> Self:
+        is_grad_enabled = torch.is_grad_enabled()  # Leaving inference mode would enable it.
+        self.enter_context(as_current(self._device))
+        fake = torch._C._unset_dispatch_mode(_FAKE)
+        if fake is not None:
+            self.callback(torch._C._set_dispatch_mode, fake)
+        self.enter_context(torch.inference_mode(False))
+        self.enter_context(torch.set_grad_enabled(is_grad_enabled))
+        return self
+
+
+def building_on(device: torch.device | None) -> AbstractContextManager[object]:
     """A context for building what outlives the call: `device` is current, tensors are ordinary.
 
     The call may run in inference mode, whose tensors later calls could neither write nor
     differentiate, or under a fake-tensor mode, whose tensors hold nothing.
     """
-    is_grad_enabled = torch.is_grad_enabled()  # Leaving inference mode would enable it.
-    with (
-        as_current(device),
-        unset_fake_temporarily(),
-        torch.inference_mode(False),
-        torch.set_grad_enabled(is_grad_enabled),
-    ):
-        yield
+    return _Building(device)
 
 
 def usable_device(name: str) -> torch.device:

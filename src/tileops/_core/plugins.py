@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from importlib import import_module, metadata
 from importlib.metadata import Distribution, EntryPoint
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from tileops._core.lang.values import printable
 
 FAILURES = (Exception, SystemExit)
-"""What counts as a failure of a plug-in's code that is called. It may not end the process either;
-an interrupt comes from outside, and goes through. An import that fails may raise anything."""
+"""What counts as a failure of a plug-in's code that a call runs. It may not end the process either;
+what else is no `Exception` goes through. An import that fails may raise anything."""
 
 _LONGEST = 500
 """How many characters of a failure are worth a line."""
@@ -135,6 +135,17 @@ def module(name: str) -> ModuleType:
 def is_missing(name: str, error: ModuleNotFoundError) -> bool:
     """Whether an import failed for want of the module itself, not of one that it imports."""
     return error.name is not None and f"{name}.".startswith(f"{error.name}.")
+
+
+def failure_of(ask: Callable[[], object]) -> BaseException | None:
+    """What a plug-in's code raises where it is asked for the sake of asking; an interrupt passes."""
+    try:
+        ask()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error
+    return None
 
 
 def described(error: BaseException) -> str:

@@ -28,12 +28,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TileOpsError as error:
         _complain(args.command, str(error))
         return 2
-    except SystemExit as error:
-        # Nothing of ours exits below this point; what a plug-in's code does is a failure of it.
-        from tileops._core.plugins import described
-
-        _complain(args.command, f"code of a plug-in exits: {described(error)}")
-        return 1
     except OSError as error:
         # An error about a file names it; without a name it is the output that takes no more.
         if error.filename is not None:
@@ -47,6 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain(args.command, "interrupted")
         return 130
+    except Exception:
+        raise
+    except BaseException as error:
+        # Nothing of ours exits below this point; what a plug-in's code does is a failure of it.
+        from tileops._core.plugins import described
+
+        _complain(args.command, f"code of a plug-in exits: {described(error)}")
+        return 1
     return code
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileops._core.plugins import FAILURES, described, labelled
+from tileops._core.plugins import described, failure_of, labelled
 from tileops._core.spec import registry as specs
 from tileops._core.spec.model import OpSpec
 from tileops.cli.nearest import nearest
@@ -139,11 +140,12 @@ def _detector_faults(devices: Iterable[str]) -> Iterator[Fault]:
     for device in map(torch.device, devices):
         raising = False
         for target, detect in registry.current.detectors.items():
-            try:
-                claims(target, detect, device)
-            except BackendError as fault:
+            failure = failure_of(partial(claims, target, detect, device))
+            if failure is not None:
                 raising = True
-                yield Fault(_owner("detectors", target), str(fault))
+                text = f"the detector of target {target!r} failed on {device}: {described(failure)}"
+                is_told = isinstance(failure, BackendError)
+                yield Fault(_owner("detectors", target), str(failure) if is_told else text)
         if not raising:
             try:
                 detected(device)
@@ -205,10 +207,10 @@ def _choice_faults(cls: type[Op], added: list[str], table: ImplementationTable) 
     from tileops._core.dispatch.select import choose
 
     op = cls.__name__
-    try:
-        requests = list(_requests(cls))
-    except FAILURES as error:
-        yield Fault(None, f"{op}: small calls cannot be made: {described(error)}")
+    requests: list[tuple[str, CallSpec]] = []
+    failure = failure_of(lambda: requests.extend(_requests(cls)))
+    if failure is not None:
+        yield Fault(None, f"{op}: small calls cannot be made: {described(failure)}")
         return
     faulty: set[str] = set()
     for interface, call in requests:
@@ -248,14 +250,19 @@ def _answer_fault(
     from tileops._core.op.entries import build_of
 
     cls = table.kernel_types[key]
-    member = "refusal"
-    try:
-        if judge(key, cls, call).reason is None:
-            member = "entry_for"
+    serves = False
+
+    def ask() -> None:
+        nonlocal serves
+        serves = judge(key, cls, call).reason is None
+        if serves:
             build_of(cls, call)
-    except FAILURES as error:
-        return f"{cls.__name__}.{member} fails on {call.describe()}: {described(error)}"
-    return None
+
+    failure = failure_of(ask)
+    if failure is None:
+        return None
+    member = "entry_for" if serves else "refusal"
+    return f"{cls.__name__}.{member} fails on {call.describe()}: {described(failure)}"
 
 
 def _for_kernel(call: CallSpec, cls: Any) -> CallSpec:

@@ -138,7 +138,7 @@ def is_missing(name: str, error: ModuleNotFoundError) -> bool:
 
 
 def failure_of(ask: Callable[[], object]) -> BaseException | None:
-    """What a plug-in's code raises where it is asked for the sake of asking; an interrupt passes."""
+    """What a plug-in's code raises where it is asked for the sake of asking, but for interrupts."""
     try:
         ask()
     except KeyboardInterrupt:

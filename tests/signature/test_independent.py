@@ -47,6 +47,7 @@ def spec_of(other='dtype: float32, shape: "[N]"', rule="k > 0", flops="N", half=
         ({"other": 'dtype: T, shape: "[K]"', "half": "K"}, {"o"}),
         ({"other": 'dtype: U, shape: "[N]"'}, {"o"}),
         ({"other": 'dtype: T, shape: "[N]", mutated: true'}, {"o"}),
+        ({"other": 'dtype: int32, shape: "[N]", values: "full((N,), 1)"'}, {"o"}),
         ({"other": 'dtype: T, shape: "[N - 1]"'}, {"o"}),
         ({"other": 'dtype: T, shape: "[k]"'}, {"o"}),
         ({"other": 'dtype: T, shape: "[half]"'}, {"o"}),

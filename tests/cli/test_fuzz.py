@@ -120,3 +120,26 @@ def test_without_hypothesis_the_command_says_so(
     assert outcome.code == 2
     told = "fuzz needs hypothesis; `pip install 'tileops[fuzz]'`, in a clone `pip install -e"
     assert told in outcome.err
+
+
+def test_an_interrupt_ends_it_with_what_was_found(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Trial] = []
+
+    def interrupted(trial: Trial) -> None:
+        made.append(trial)
+        if len(made) == 10:
+            raise ArithmeticError("no luck")
+        if len(made) == 11:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fuzzing, "judge", interrupted)
+    outcome = tileops("fuzz", "LerpFwdOp", "--seconds", "60")
+    assert outcome.code == 130
+    assert outcome.err == "tileops fuzz: error: interrupted\n"
+    assert outcome.out.startswith("11 calls: ")
+    assert "\nArithmeticError: no luck\n\n# A call that fails so:\n" in outcome.out
+    made.clear()
+    data = tileops("fuzz", "LerpFwdOp", "--seconds", "60", "--json").data
+    assert (data["interrupted"], sum(data["calls"].values())) == (True, 11)

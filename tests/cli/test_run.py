@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -254,3 +255,40 @@ def test_dtypes_of_a_row_are_named(tileops: Run) -> None:
     (found,) = tileops(*DECODE, "--dtype", "T=float16", "--json").data
     assert found["case"] == "llama-3.1-8b-decode-float16"
     assert tileops(*DECODE, "--dtype", "weight=bfloat16", "--dtype", "float16").code == 2
+
+
+def second_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts the second row."""
+    rows = []
+
+    def forward(self: Any, *args: Any) -> Any:
+        rows.extend([] if args[0].dtype in rows else [args[0].dtype])
+        if len(rows) > 1:
+            raise KeyboardInterrupt
+        return right(self, *args)
+
+    right = RMSNormFwdOp.forward
+    monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_an_interrupted_command_tells_what_it_found(
+    command: str, tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    second_interrupted(monkeypatch)
+    outcome = tileops(command, *DECODE[1:], "--json")
+    assert outcome.code == 130
+    assert outcome.err.endswith(f"tileops {command}: error: interrupted\n")
+    rows = outcome.data if command == "run" else outcome.data["rows"]
+    assert [row["case"] for row in rows] == ["llama-3.1-8b-decode-float16"]
+
+
+def test_what_an_interrupted_bench_found_is_in_all_its_files(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    results, cases = tmp_path / "found.json", tmp_path / "found.xml"
+    second_interrupted(monkeypatch)
+    files = ("--json", str(results), "--junit", str(cases))
+    assert tileops("bench", *DECODE[1:], "--seconds", "0", *files).code == 130
+    assert len(json.loads(results.read_text())["rows"]) == 1
+    assert ElementTree.parse(cases).getroot().get("tests") == "1"

@@ -168,8 +168,12 @@ def run(args: argparse.Namespace) -> int:
         return _run(args, Results(), None)
     if args.json == _PRINTED:
         results = Results()
-        with redirect_stdout(sys.stderr):
-            code = _run(args, results, None)
+        try:
+            with redirect_stdout(sys.stderr):
+                code = _run(args, results, None)
+        except KeyboardInterrupt:
+            print_json(results.data())
+            raise
         print_json(results.data())
         return code
     if args.json.suffix != ".json":
@@ -199,9 +203,11 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     if baseline is not None:
         _refuse_elsewhere(args.check, baseline, around["device"])
     session = Session(order, results, around, Keeper(file, results))
-    if args.junit:
-        _write_junit(args.junit, results, None)  # what cannot be written is told before measuring
-    tally = _measured(session)
+    _write_junit(args.junit, results)  # what cannot be written is told before measuring
+    try:
+        tally = _measured(session)
+    finally:
+        _write_junit(args.junit, results)
     if not results.rows and session.stopped is None:
         kind = "published" if published else "workload"
         raise UsageFault(
@@ -218,8 +224,7 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     if published:
         _tell_unlike(published)
     verdict = _checked(args, results, baseline)
-    if args.junit:
-        _write_junit(args.junit, results, verdict)
+    _write_junit(args.junit, results, verdict)
     fell = verdict is not None and verdict.regressions
     return 1 if results.count(WRONG) or fell or not results.count(RIGHT) else 0
 
@@ -374,9 +379,12 @@ def _checked(
     return verdict
 
 
-def _write_junit(path: Path, results: Results, verdict: Verdict | None) -> None:
+def _write_junit(path: Path | None, results: Results, verdict: Verdict | None = None) -> None:
+    """Write the file of `--junit`, where one is named."""
     from tileops.bench.junit import junit
 
+    if path is None:
+        return
     failed = {(each.op, each.case): str(each) for each in verdict.regressions} if verdict else {}
     try:
         path.write_text(junit(results.rows, failed), encoding="utf-8")

@@ -38,7 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was tried, and the least call that fails; 1 when there is one."""
+    """Print what was tried, and the least call that fails; 1 when there is one.
+
+    Raises:
+        KeyboardInterrupt: the user ended it; what it found until then is printed.
+    """
     spec = spec_named(args.op)
     class_of(spec)
     try:
@@ -52,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         print_json(data)
     else:
         print("\n\n".join(_sections(data)))
+    if outcome.is_interrupted:
+        raise KeyboardInterrupt
     return 0 if outcome.error is None else 1
 
 
@@ -62,6 +68,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
     error, trial = outcome.error, outcome.trial
     return {
         "calls": dict(sorted(outcome.counts.items())),
+        "interrupted": outcome.is_interrupted,
         "error": None if error is None else f"{type(error).__name__}: {error}",
         "program": None if error is None or trial is None else program(trial),
     }
@@ -74,4 +81,5 @@ def _sections(data: dict[str, Any]) -> Iterator[str]:
     if data["error"] is not None:
         yield data["error"]
     if data["program"] is not None:
-        yield f"# The least call that fails so:\n\n{data['program']}"
+        which = "A" if data["interrupted"] else "The least"
+        yield f"# {which} call that fails so:\n\n{data['program']}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tileops._core.spec.model import OpSpec
@@ -63,16 +63,27 @@ def run(args: argparse.Namespace) -> int:
     reasons = Reasons()
     if not args.json:
         print(f"{len(rows)} rows; --row chooses" if len(rows) > 1 else "1 row", flush=True)
-    with progress(len(rows), silent=args.json) as told:
-        for record in sweep:
-            records.append(record)
-            tally.add(record)
-            told.advance("\n".join(_lines(record, reasons)))
-    if args.json:
+    try:
+        with progress(len(rows), silent=args.json) as told:
+            for record in sweep:
+                records.append(record)
+                tally.add(record)
+                told.advance("\n".join(_lines(record, reasons)))
+    except KeyboardInterrupt:
+        _answer(records, tally, device, as_json=args.json)
+        raise
+    _answer(records, tally, device, as_json=args.json)
+    return 1 if tally.states[WRONG] or not tally.states[RIGHT] else 0
+
+
+def _answer(
+    records: Sequence[RowRecord], tally: Tally, device: torch.device, *, as_json: bool
+) -> None:
+    """Print what was found: as data, or what it came to."""
+    if as_json:
         print_json([record.data() for record in records])
     else:
         tally.tell(device)
-    return 1 if tally.states[WRONG] or not tally.states[RIGHT] else 0
 
 
 def _cases(spec: OpSpec, wishes: Wishes) -> list[Case]:

@@ -67,17 +67,21 @@ class Outcome:
         counts: how many calls were made, valid and spoilt ones by what was spoilt.
         trial: the least call that fails, None where none did.
         error: how it fails.
+        is_interrupted: whether the user ended it; a call that fails may then have smaller ones.
     """
 
     counts: Counter[str]
     trial: Trial | None = None
     error: BaseException | None = None
+    is_interrupted: bool = False
 
 
 def fuzz(
     op: str, seconds: float, number: int = 0, tell: Tell = lambda _done, _total: None
 ) -> Outcome:
-    """Make calls of an op until one fails or the time is over; shrinking is not cut off.
+    """Make calls of an op until one fails, the time is over, or the user interrupts.
+
+    Shrinking is not cut off by the time.
 
     Args:
         op: the name of an implemented op that has a reference.
@@ -91,6 +95,8 @@ def fuzz(
         start = time.monotonic()
         try:
             run.batch(number, size)
+        except KeyboardInterrupt:
+            return Outcome(run.counts, run.failing, run.error, is_interrupted=True)
         except Exception as error:
             return Outcome(run.counts, run.failing, error)
         each = (time.monotonic() - start) / size
@@ -110,6 +116,7 @@ class _Run:
         self._tell = tell
         self.counts: Counter[str] = Counter()
         self.failing: Trial | None = None
+        self.error: Exception | None = None
         self._drawing = Drawing(spec)
 
     def batch(self, number: int, size: int) -> None:
@@ -142,8 +149,8 @@ class _Run:
         self.counts[trial.spoilt or VALID] += 1
         try:
             judge(trial)
-        except Exception:
-            self.failing = trial
+        except Exception as error:
+            self.failing, self.error = trial, error
             raise
 
 

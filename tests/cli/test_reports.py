@@ -63,7 +63,7 @@ def test_a_finding_is_a_line_and_fails(tileops: Run, spec_file: Callable[[str], 
     lines = outcome.out.splitlines()
     assert lines[0].startswith("error GainFwdOp signature.outputs.y.shape: [V14] ")
     assert lines[0].endswith(f" ({path}:9)")
-    assert lines[-1] == "1 errors, 0 advisories"
+    assert lines[-1] == "1 error, 0 advisories"
     data = tileops("validate", "--source", path, "--json").data
     assert not data["ok"]
     (finding,) = data["findings"]

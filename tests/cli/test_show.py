@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
+import pytest
+
 from tileops._core.dispatch.table import install
+from tileops._core.targets import registry
 from tileops.cli.contracts import _facts
 from tileops.cli.kernel_facts import kernel_facts
 from tileops.kernels import CallSpec, Kernel, KernelInterface
@@ -140,3 +143,13 @@ def test_a_kernel_without_a_docstring_has_no_summary() -> None:
 
     table = install("Op", {"plain": Plain}, {"bare": Bare}, {})
     assert [facts.summary for facts in kernel_facts(table)] == [""]
+
+
+def test_what_has_no_gradient_says_so(tileops: Run) -> None:
+    assert "\ngradients: none\n" in tileops("show", "AddFwdOp").out
+
+
+def test_targets_of_an_op_are_shown(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.current, "builders", {("AddFwdOp", "acme"): print})
+    assert "\ntargets with a builder for the op: acme\n" in tileops("show", "AddFwdOp").out
+    assert tileops("show", "AddFwdOp", "--json").data["targets"] == ["acme"]

@@ -93,11 +93,11 @@ def test_stale_stub_is_named_and_written(
         1,
         f"{path} is not up to date: run `tileops stubs tileops`\n",
     )
-    assert tileops("stubs").out == "1 stubs, 1 of them new or changed\n"
+    assert tileops("stubs").out == "1 stub, 1 of them new or changed\n"
     assert path.read_text() == "# tileops\n"
-    assert tileops("stubs").out == "1 stubs, 0 of them new or changed\n"
+    assert tileops("stubs").out == "1 stub, 0 of them new or changed\n"
     outcome = tileops("stubs", "--check")
-    assert (outcome.code, outcome.out) == (0, "1 stubs, all up to date\n")
+    assert (outcome.code, outcome.out) == (0, "1 stub, all up to date\n")
 
 
 def test_place_that_cannot_be_written_is_one_error(

@@ -6,10 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tileops._core import plugins
+from tileops._core.spec import registry
+from tileops._core.spec.model import Finding
 
 Run = Callable[..., Any]
 
@@ -90,3 +95,26 @@ def test_an_op_without_a_class_leads_to_those_that_have_one(
     assert outcome.code == 2
     hint = "`tileops validate RMSNormFwdOp` lists what is missing"
     assert f"RMSNormFwdOp is implemented, but it has no class; {hint}\n" in outcome.err
+
+
+def test_an_op_of_a_file_that_does_not_load_leads_to_the_file(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Finding.of("norm/spec.yaml", "", 1, "found a tab")
+    monkeypatch.setattr(registry, "load_problems", lambda: (problem,))
+    err = tileops("show", "NoSuchOpFwdOp").err
+    assert "no op is called NoSuchOpFwdOp" in err
+    assert err.endswith("norm/spec.yaml could not be loaded: `tileops doctor` says why\n")
+
+
+def test_doctor_names_entry_points_that_nothing_reads(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = [EntryPoint("acme", "acme_device", "tileops.backend")]
+    monkeypatch.setattr(plugins, "_distributions", lambda: [("acme-device", points, None)])
+    outcome = tileops("doctor")
+    assert outcome.code == 1
+    assert (
+        "load problem: the entry point acme = acme_device of acme-device is of the group "
+        "tileops.backend, which nothing reads; groups are tileops.ops, tileops.backends\n"
+    ) in outcome.out

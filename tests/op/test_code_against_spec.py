@@ -127,7 +127,13 @@ INITS: dict[str, tuple[Any, str, str]] = {
     "Extra": (
         lambda self, gain=1.0, *, mode="a", eps=0.0, target=None: None,
         "signature.params",
-        "__init__ takes 'eps', which is no parameter; see injected_parameters",
+        "__init__ takes 'eps', which is no parameter; a name that no spec has stands in the "
+        "class's injected_parameters",
+    ),
+    "Mistyped": (
+        lambda self, gain=1.0, *, mod="a", target=None: None,
+        "signature.params",
+        "__init__ takes 'mod', which is no parameter; did you mean 'mode'?",
     ),
     "NoTarget": (
         lambda self, gain=1.0, *, mode="a": None,

@@ -138,7 +138,9 @@ def test_target_served_call():
     backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=built.append)
     report = cls(target="east").explain(*pair())
     assert (report.target, report.rule) == ("east", "constructor")
-    assert report.end == "a kernel of the target serves the whole op"
+    assert report.end == (
+        "the target has a builder for the whole op, which may refuse the call: it is not asked"
+    )
     assert (report.steps, built) == ((), [])
     backend.set_default_target("east")
     assert cls().explain(*pair()).rule == "process default"

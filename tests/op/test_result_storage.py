@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from toys import body_op, tensor, warmed
+from toys import AddKernel, add_kernel, add_op, body_op, pair, tensor, warmed
 
 from tileops import SignatureError
 
@@ -54,3 +54,14 @@ def test_new_outputs_that_share_storage_are_judged_on_a_known_kind():
     wrongs.append(True)
     with pytest.raises(SignatureError, match="shares it with y"):
         op(torch.ones(2))
+
+
+def test_a_wrong_result_tells_which_kernels_the_instance_has():
+    class Short(AddKernel):
+        def forward(self, x, y):
+            return (x + y)[1:]
+
+    op = add_op({"short": add_kernel(Short, __module__="acme.kernels")})()
+    with pytest.raises(SignatureError, match="the implementation returned") as caught:
+        op(*pair())
+    assert caught.value.__notes__ == [f"kernels that {op._name} has built: Short of acme"]

@@ -193,8 +193,9 @@ def test_unknown_target(monkeypatch):
     with pytest.raises(UnknownTargetError) as caught:
         op(*pair())
     assert str(caught.value) == (
-        f"{op._name}: target 'nowhere' is not registered; known targets: 'east'; a package "
-        "registers its own by an entry point of the group tileops.backends, see `tileops doctor`"
+        f"{op._name}: target 'nowhere' is not registered; known targets: 'builtin', 'east'; "
+        "a package registers its own by an entry point of the group tileops.backends, see "
+        "`tileops doctor`"
     )
     failed = Loading("broken", "broken", 0.1, "ImportError: no")
     monkeypatch.setattr(loading, "_loadings", {"absent": failed})

@@ -10,6 +10,8 @@ from sources import pack
 from tileops import backend
 from tileops._core.targets import registry as backends
 from tileops.cli import main
+from tileops.testing.calling import reference
+from tileops.testing.drawing import drawn
 
 
 @pytest.fixture
@@ -188,9 +190,26 @@ def test_run_needs_a_reference(install: Any, capsys: pytest.CaptureFixture[str])
     assert main(("run", "TwiceFwdOp")) == 1
     assert capsys.readouterr().out == (
         "1 row\n"
-        "TwiceFwdOp small-float32 on cpu: left out: the op has no reference to judge it by\n"
+        "TwiceFwdOp small-float32 on cpu: left out: nothing to judge the op by: there is no module "
+        "acme_blind.reference, which would hold the function twice\n"
         "0 right, 0 wrong, 1 left out\n"
     )
+
+
+def test_run_names_the_reference_that_was_meant(
+    install: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = pack("acme_slip")
+    files["acme_slip/reference.py"] = files["acme_slip/reference.py"].replace("twice", "twise")
+    install(files, acme="acme_slip:SPEC")
+    assert main(("run", "TwiceFwdOp")) == 1
+    reason = "acme_slip.reference has no function twice; did you mean 'twise'?"
+    assert f"left out: nothing to judge the op by: {reason}\n" in capsys.readouterr().out
+    call = drawn("TwiceFwdOp")[0]
+    with pytest.raises(
+        AssertionError, match=r"reference has no function twice, which judges Twice"
+    ):
+        reference(call)
 
 
 STUB = '''\
@@ -251,6 +270,6 @@ def test_stubs_stand_beside_its_classes(
     )
     install(files, acme="acme_stubs:SPEC")
     assert main(("stubs", "acme_stubs")) == 0
-    assert capsys.readouterr().out == "1 stubs, 1 of them new or changed\n"
+    assert capsys.readouterr().out == "1 stub, 1 of them new or changed\n"
     assert (tmp_path / "acme_stubs" / "ops.pyi").read_text(encoding="utf-8") == STUB
     assert main(("stubs", "acme_stubs", "--check")) == 0

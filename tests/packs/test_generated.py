@@ -95,7 +95,8 @@ def test_a_name_that_means_nothing_is_one_error(site: Path, tmp_path: Path) -> N
 
 BACKEND = """
 import os
-from tileops import backend
+import torch
+from tileops import OpNotAvailableError, backend
 from tileops.kernels import Kernel
 from acme_served.ops import Interface
 class WideKernel(Kernel, Interface):
@@ -107,9 +108,11 @@ class WideKernel(Kernel, Interface):
         return x + x
 backend.register_kernel_type("TwiceFwdOp", "wide", WideKernel)
 backend.register_detector(target="hyper", detect=lambda device: os.environ.get("HYPER_ON") == "1")
-backend.register_kernel_builder(
-    op="TwiceFwdOp", target="hyper", build_kernel=lambda x: lambda x: x * 2
-)
+def build(x):
+    if x.dtype is torch.float16:
+        raise OpNotAvailableError("hyper computes in float32")
+    return lambda x: x * 2
+backend.register_kernel_builder(op="TwiceFwdOp", target="hyper", build_kernel=build)
 """
 SERVED = (
     (
@@ -120,7 +123,8 @@ SERVED = (
     (
         "HYPER_ON",
         r"tileops: TwiceFwdOp: served by target 'hyper' \(\d+ instances\); "
-        r"never chosen: wide \(WideKernel\)\n",
+        r"never chosen: wide \(WideKernel\)\n"
+        r"(?s:.*)tileops: TwiceFwdOp: \d+ of \d+ generated calls are refused by their target\n",
     ),
 )
 

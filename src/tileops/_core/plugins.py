@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import reduce
 from importlib import import_module, metadata
 from importlib.metadata import Distribution, EntryPoint
@@ -64,6 +64,21 @@ def unreadable() -> list[str]:
         f"the entry points of {_line(name)} cannot be read: {fault}"
         for name, _, fault in _distributions()
         if fault
+    ]
+
+
+def strays(groups: Collection[str]) -> list[str]:
+    """A line per entry point of a group that sounds like one of ours, and which nothing reads.
+
+    Args:
+        groups: the groups that are read.
+    """
+    return [
+        f"the entry point {point.name} = {point.value} of {_line(name)} is of the group "
+        f"{point.group}, which nothing reads; groups are {', '.join(groups)}"
+        for name, points, _ in _distributions()
+        for point in points
+        if point.group.partition(".")[0] == "tileops" and point.group not in groups
     ]
 
 

@@ -5,6 +5,7 @@ The data are those of the workload, the rules of judging those of the generated 
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from tileops import Op
 from tileops._core import plugins
+from tileops._core.spec.entries import suggest
 from tileops._core.spec.model import OpSpec
 from tileops._core.spec.names import reference_name
 from tileops._core.workload.cases import Case
@@ -118,16 +120,19 @@ def row_call(spec: OpSpec, case: Case, device: torch.device, target: str | None 
     return RowCall(form, op, names, tamed(form, given, str(device)), device)
 
 
-def has_reference(spec: OpSpec) -> bool:
-    """Whether the package of an op holds its reference."""
-    name = f"{spec.home}.reference"
+def missing_reference(spec: OpSpec) -> str | None:
+    """What the package of an op lacks to judge it by; None where it holds a reference."""
+    name, function = f"{spec.home}.reference", reference_name(spec.name)
     try:
         module = plugins.module(name)
     except ModuleNotFoundError as error:
         if not plugins.is_missing(name, error):
             raise
-        return False
-    return hasattr(module, reference_name(spec.name))
+        return f"there is no module {name}, which would hold the function {function}"
+    if hasattr(module, function):
+        return None
+    defined = [each for each in vars(module) if inspect.isfunction(getattr(module, each))]
+    return f"{name} has no function {function}{suggest(function, defined)}"
 
 
 def bytes_of(case: Case) -> int:

@@ -18,7 +18,15 @@ from tileops._core.plugins import FAILURES
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops.bench.baselines import Rival
-from tileops.bench.calls import Function, Outcome, RowCall, bytes_of, fits, has_reference, row_call
+from tileops.bench.calls import (
+    Function,
+    Outcome,
+    RowCall,
+    bytes_of,
+    fits,
+    missing_reference,
+    row_call,
+)
 from tileops.bench.clock import Launch, Timing, captured, host_timing, race
 from tileops.bench.patience import OutOfPatience, patience
 from tileops.bench.profiles import Profile, Reading, profile_for
@@ -160,9 +168,9 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
         RowRecord, spec.name, str(spec.family), case.id, str(device), target=manner.target
     )
     try:
-        if not has_reference(spec):
-            reason = "the op has no reference to judge it by"
-            return unmeasured(LEFT_OUT, reason)
+        missing = missing_reference(spec)
+        if missing is not None:
+            return unmeasured(LEFT_OUT, f"nothing to judge the op by: {missing}")
         if not fits(case, device):
             reason = "the row and its reference need more memory than is free"
             return unmeasured(LEFT_OUT, reason)
@@ -181,7 +189,7 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
     except OpNotAvailableError as error:  # a target need not serve every op
         return unmeasured(LEFT_OUT, str(error))
     except FAILURES as error:
-        fault = f"{type(error).__name__}: {error}"
+        fault = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
     return unmeasured(WRONG, fault)
 
 
@@ -240,7 +248,7 @@ class _Measurement:
             "bytes": moved,
             "unit": None if flops is None else op.roof_key(),
             "target": str(op.serving_target),
-            "kernels": tuple(sorted({type(kernel).__name__ for kernel in op.iter_kernels()})),
+            "kernels": tuple(dict.fromkeys(type(kernel).__name__ for kernel in op.iter_kernels())),
         }
 
     def _judged(

@@ -345,7 +345,7 @@ def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
     if record.timing is None:
         yield f"{name}: {state_text(record.state)}: {reasons.text(record)}"
         return
-    served = f", by {', '.join(record.kernels)}" if record.kernels else ""
+    served = f", by {', '.join(record.kernels) or f'target {record.target}'}"
     busy = f"; the host {record.host.median * 1e6:,.1f} us" if record.host else ""
     limit = limit_text(record)
     yield f"{name}: {time_text(record.timing)}{limit}{served}{busy}"

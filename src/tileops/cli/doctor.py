@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from tileops._core.plugins import described, unreadable
+from tileops._core.plugins import described, strays, unreadable
 from tileops._core.spec import registry
 from tileops.cli.options import add_device, add_json
 from tileops.cli.output import UsageFault, painted, print_json, table
@@ -68,6 +68,7 @@ def _require_torch(unread: Sequence[str]) -> None:
 def _facts(unread: Sequence[str]) -> dict[str, Any]:
     """What is there, and what is wrong with it."""
     from tileops import backend
+    from tileops._core.targets import registry as targets
 
     versions = {"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}}
     devices = _devices()
@@ -84,6 +85,7 @@ def _facts(unread: Sequence[str]) -> dict[str, Any]:
         "load_problems": [
             *(f"{found.subject}: {found.message}" for found in registry.load_problems()),
             *unread,
+            *strays((registry.GROUP, targets.GROUP)),
         ],
         "registration_faults": list(map(str, faults)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from tileops.cli.output import painted, print_everywhere
@@ -21,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     print_everywhere()
+    warnings.filterwarnings(
+        "ignore", "Failed to initialize NumPy"
+    )  # torch's; nothing here needs it
     args = build_parser().parse_args(argv)
     try:
         code: int = args.run(args)

@@ -58,7 +58,7 @@ def registration_faults(devices: Iterable[str]) -> list[Fault]:
 def _pack_faults() -> Iterator[Fault]:
     """Ops of packs whose class or spec cannot be used, or whose reference cannot be imported."""
     from tileops._core.runtime.plan import signature_plan_for
-    from tileops.bench.calls import has_reference
+    from tileops.bench.calls import missing_reference
 
     for spec in all_specs():
         if spec.in_tree or spec.home is None or spec.status != "implemented":
@@ -66,7 +66,7 @@ def _pack_faults() -> Iterator[Fault]:
         try:
             class_of(spec)
             signature_plan_for(spec.name)
-            has_reference(spec)
+            missing_reference(spec)
         except (UsageFault, ManifestError) as fault:
             yield Fault(specs.owner(spec.name), str(fault))
         except Exception as error:

@@ -76,6 +76,7 @@ def _data(spec: OpSpec, kernels: list[KernelFacts]) -> dict[str, Any]:
         "cost": dict(_cost(spec)),
         "backward": spec.backward.op if spec.backward else None,
         "kernels": [asdict(facts) for facts in kernels],
+        "targets": _targets(spec),
         "rows": row_labels(spec),
         "faults": [finding._asdict() for finding in spec.faults],
     }
@@ -97,15 +98,31 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
         sections.append(
             "stages: " + ", ".join(f"{s.name} ({s.op or s.kernel})" for s in spec.composition)
         )
-    if spec.backward:
-        inputs = ", ".join(spec.backward.outputs.values())
-        sections.append(f"gradients of {inputs}: by {spec.backward.op}")
+    if targets := _targets(spec):
+        sections.append(f"targets with a builder for the op: {', '.join(targets)}")
+    if gradients := _gradients(spec):
+        sections.append(gradients)
     if labels := row_labels(spec):
         sections.append(f"workload rows: {', '.join(labels)}")
     if spec.faults:
         faults = [f"{f.level} {printable(f.field)}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))
     return sections
+
+
+def _gradients(spec: OpSpec) -> str:
+    """Which gradients there are and what computes them; a composed op leaves that to its stages."""
+    if spec.backward:
+        inputs = ", ".join(spec.backward.outputs.values())
+        return f"gradients of {inputs}: by {spec.backward.op}"
+    return "" if spec.composition else "gradients: none"
+
+
+def _targets(spec: OpSpec) -> list[str]:
+    """The targets that take over the op as a whole."""
+    from tileops._core.targets import registry
+
+    return list(registry.current.targets(spec.name))
 
 
 def _cost(spec: OpSpec) -> list[tuple[str, str]]:

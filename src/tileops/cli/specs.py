@@ -26,7 +26,12 @@ def spec_named(name: str) -> OpSpec:
     """
     spec = registry.lookup(name)
     if spec is None:
-        raise unknown("op", name, registry.specs(), "`tileops list` lists all")
+        missing = unknown("op", name, registry.specs(), "`tileops list` lists all")
+        failed = [finding.subject for finding in registry.load_problems()]
+        if failed:
+            lost = f"{', '.join(failed)} could not be loaded: `tileops doctor` says why"
+            raise UsageFault(further(str(missing), lost))
+        raise missing
     return spec
 
 
@@ -69,10 +74,11 @@ def class_of(spec: OpSpec) -> type[Op]:
 
     found = find_class(spec)
     if isinstance(found, str):
-        hint = f"`tileops list --status implemented --family {spec.family}` lists what runs"
         if spec.status == "implemented":
             hint = f"`tileops validate {spec.name}` lists what is missing"
-        raise UsageFault(f"{spec.name} is {spec.status}, but {found}; {hint}")
+            raise UsageFault(f"{spec.name} is implemented, but {found}; {hint}")
+        hint = f"`tileops list --status implemented --family {spec.family}` lists what runs"
+        raise UsageFault(f"{spec.name} is {spec.status}: {found}; {hint}")
     return found
 
 

@@ -49,13 +49,14 @@ def run(args: argparse.Namespace) -> int:
                 path.write_text(made[path], encoding="utf-8")
             except OSError as error:
                 raise UsageFault(f"{path}: {error.strerror}; --check writes nothing") from error
+    count = f"{len(made)} stub{'s' * (len(made) != 1)}"
     if args.json:
         print_json({"stubs": [str(path) for path in made], "stale": [str(path) for path in stale]})
     elif args.check:
         lines = [f"{path} is not up to date: run `tileops stubs {args.package}`" for path in stale]
-        print("\n".join(lines or [f"{len(made)} stubs, all up to date"]))
+        print("\n".join(lines or [f"{count}, all up to date"]))
     else:
-        print(f"{len(made)} stubs, {len(stale)} of them new or changed")
+        print(f"{count}, {len(stale)} of them new or changed")
     return 1 if args.check and stale else 0
 
 

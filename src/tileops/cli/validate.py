@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,7 +79,11 @@ def run(args: argparse.Namespace) -> int:
             raise UsageFault(f"{name} is a file, not an op; try: --source {name}")
         spec_named(name)
     names = args.ops or None
-    with waiting("checking specs and their code", silent=args.json) as tell:
+    with (
+        waiting("checking specs and their code", silent=args.json) as tell,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", RuntimeWarning)  # what imports warn of is a finding
         reports = [
             validate(names, path, caller=__name__, branch_limit=limit, tell=tell)
             for path in args.source or [None]
@@ -135,4 +140,5 @@ def _path(file: str) -> str:
 def _summary(findings: Collection[Finding]) -> str:
     errors = sum(finding.level == "error" for finding in findings)
     advisories = len(findings) - errors
-    return f"{errors} errors, {advisories} advisories"
+    ending = "y" if advisories == 1 else "ies"
+    return f"{errors} error{'s' * (errors != 1)}, {advisories} advisor{ending}"

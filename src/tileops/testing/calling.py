@@ -153,7 +153,11 @@ def expected(
 
 def reference(call: DrawnCall, device: str = "cpu") -> Callable[..., Any]:
     """The op's reference with the call's parameters; takes the inputs by name."""
-    function = getattr(_references(call.op), reference_name(call.op))
+    module, name = _references(call.op), reference_name(call.op)
+    assert hasattr(module, name), (
+        f"{module.__name__} has no function {name}, which judges {call.op}"
+    )
+    function = getattr(module, name)
     names, params = list(spec_of(call.op).signature.inputs), parameters(call, device)
 
     def computed(**given: Tensor) -> Any:

@@ -26,7 +26,8 @@ from tileops.testing.calling import (
     spec_of,
 )
 from tileops.testing.choice import runnable_ops
-from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.drawing import DrawnCall
+from tileops.testing.refusals import served
 
 COMPILATIONS = 1
 """How many times one instance is compiled for calls of all extents."""
@@ -124,7 +125,7 @@ def operator_arguments(op: Op, given: Mapping[str, Tensor]) -> tuple[Any, ...]:
 def proof_calls(op: str) -> list[DrawnCall]:
     """A call for each operator and each set of tensors passed, in a dtype torch computes with."""
     found: dict[Any, DrawnCall] = {}
-    for call in sorted(drawn(op), key=uses_float8):
+    for call in sorted(served(op), key=uses_float8):
         given = arguments(call)
         found.setdefault((operator_of(construct(call), given), tuple(given)), call)
     return list(found.values())

@@ -78,9 +78,14 @@ class ServingSummary:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Lines for each op, and one for each backend that did not load."""
-        from tileops.testing.lowering import told
+        from tileops.testing import lowering, refusals
         from tileops.testing.serving import summary
 
         terminalreporter.section("tileops")
-        for line in [*summary(self._ops, self._servers), *told(self._ops, self._lowered)]:
+        lines = [
+            *summary(self._ops, self._servers),
+            *refusals.told(self._ops),
+            *lowering.told(self._ops, self._lowered),
+        ]
+        for line in lines:
             terminalreporter.line(f"tileops: {line}")

@@ -16,11 +16,13 @@ import torch
 from tileops._core.boundary.faults import binding_fault, stray_real_tensors, unserved_input
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.op.kinds import Kind, keep
+from tileops._core.op.notes import add_note
 from tileops._core.op.passing import is_in_passing
 from tileops._core.op.serving import Serving
 from tileops._core.op.stack import Frame, Held, Report, _stack
 from tileops._core.op.state import _UNRESOLVED, Binding
 from tileops._core.runtime.tracing import is_traced
+from tileops.errors import SignatureError
 
 if TYPE_CHECKING:
     from tileops._core.boundary.boundary import CallEntry
@@ -294,9 +296,18 @@ class Calls(Serving):
             result = tuple(result)
         target = binding[0] if binding is not None and _serves(binding, record) else None
         tensors = self._named(inputs, arguments)
-        self._signature.check_result(self, record, result, tensors, target)
+        try:
+            self._signature.check_result(self, record, result, tensors, target)
+        except SignatureError as error:
+            if target is None:
+                add_note(error, self._built_kernels())
+            raise
         self._record(record, reports, _stack.frames)
         return result
+
+    def _built_kernels(self) -> str:
+        """Which kernels may have computed a result, for the error of one that is wrong."""
+        raise NotImplementedError
 
     def _record(self, record: SignatureCall, reports: list[Report], frames: list[Frame]) -> None:
         """File what sub-ops reported, leave the stack, keep the record and report it above.

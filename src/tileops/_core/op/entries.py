@@ -141,6 +141,12 @@ class Entries(Calls):
             entries = [entry for built in self._built_entries.values() for entry in built.values()]
         return [kernel for entry in entries for kernel in kernels_in(entry)]
 
+    def _built_kernels(self) -> str:
+        """Which kernels may have computed a result, for the error of one that is wrong."""
+        classes = dict.fromkeys(map(type, self._own_kernels()))
+        names = (f"{cls.__name__} of {cls.__module__.partition('.')[0]}" for cls in classes)
+        return f"kernels that {self._name} has built: {', '.join(names) or 'none'}"
+
     def _check_interface(self, interface: str) -> None:
         """The interface is declared."""
         if interface not in self.interfaces:

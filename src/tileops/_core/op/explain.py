@@ -256,7 +256,7 @@ class _Explainer:
             if record.device == torch.device("meta") and shadow.compile_op_names:
                 return "no implementation runs: a call on meta tensors ends with its check"
             if self._settle_target(record):
-                return "a kernel of the target serves the whole op"
+                return _BUILDER
             arguments = {"out": fake["out"]} if writes else {}
             shadow._forward_by_name(
                 *(fake[name] for name in shadow._signature.input_names),
@@ -348,6 +348,7 @@ class _ExplainedSubOp:
         return getattr(self._op, name)
 
 
+_BUILDER = "the target has a builder for the whole op, which may refuse the call: it is not asked"
 _STOPPED = "the body cannot be followed further"
 
 

@@ -220,7 +220,7 @@ def who_added(op: str) -> str:
 
 def unknown_target(target: object) -> str:
     """The text for a target that nothing registered."""
-    known = ", ".join(map(repr, current.targets())) or "none"
+    known = ", ".join(map(repr, (BUILTIN, *current.targets())))
     return f"target {target!r} is not registered; known targets: {known}; {WHERE_FROM}"
 
 

@@ -16,6 +16,7 @@ from tileops._core import plugins
 from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
 from tileops._core.lang.values import shown
 from tileops._core.plugins import described
+from tileops._core.spec.entries import suggest
 from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
 from tileops._core.validate.objects import unusable_class, unusable_function
 from tileops._core.validate.operators import check_operators
@@ -129,12 +130,15 @@ def _check_init(spec: OpSpec, cls: Any) -> Iterator[Finding]:
         yield _error(spec, 47, "signature.params", "__init__ takes no keyword-only target=None")
     ours = spec.signature.params
     extra = [name for name in taken if name not in ours and name not in injected]
+    meant = ""
     if extra:
-        reason = f"__init__ takes {extra[0]!r}, which is no parameter; see injected_parameters"
+        meant = suggest(extra[0], [name for name in ours if name not in taken])
+        hint = meant or "; a name that no spec has stands in the class's injected_parameters"
+        reason = f"__init__ takes {extra[0]!r}, which is no parameter{hint}"
         yield _error(spec, 47, "signature.params", reason)
     theirs = [name for name in taken if name in ours]
-    if theirs != list(ours):
-        reason = f"expected __init__ to take {_listed(ours)}, it takes {_listed(theirs)}"
+    if theirs != list(ours) and not meant:
+        reason = f"expected __init__ to take {_listed(ours)}, it takes {_listed(taken)}"
         yield _error(spec, 47, "signature.params", reason)
     for name in theirs:
         yield from _check_init_parameter(spec, name, ours[name], taken[name])

@@ -27,6 +27,7 @@ from tileops.testing.calling import (
     spec_of,
 )
 from tileops.testing.drawing import DrawnCall, drawn, drawn_empty
+from tileops.testing.refusals import served, unrefused
 
 
 def entries(op: Op) -> list[object]:
@@ -40,18 +41,18 @@ def bits(tensor: Tensor) -> Tensor:
 
 
 def test_some_call_is_drawn(op: str) -> None:
-    assert drawn(op)
+    assert served(op), f"{len(drawn(op))} calls, all of them refused by the target"
 
 
 def test_values_equal_the_reference(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op):
         given = inputs(call)
         wanted = expected(call, given)
         assert_close(call, given, construct(call)(**given), wanted)
 
 
 def test_automatic_mixed_precision_changes_nothing(op: str) -> None:
-    for call in drawn(op)[:4]:
+    for call in served(op)[:4]:
         given = inputs(call)
         wanted = expected(call, given)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -61,7 +62,7 @@ def test_automatic_mixed_precision_changes_nothing(op: str) -> None:
 
 @pytest.mark.parametrize("default", [torch.float64, torch.float16])
 def test_the_default_dtype_changes_nothing(op: str, default: torch.dtype) -> None:
-    for call in drawn(op)[:4]:
+    for call in served(op)[:4]:
         arguments, given = parameters(call), inputs(call)
         wanted = expected(call, given)
         before = torch.get_default_dtype()
@@ -74,7 +75,7 @@ def test_the_default_dtype_changes_nothing(op: str, default: torch.dtype) -> Non
 
 
 def test_positional_and_named_arguments_agree(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     instance, given = construct(call), inputs(call)
     ordered = [given.get(name) for name in spec_of(op).signature.inputs]
     by_position = results(op, instance(*copy.deepcopy(ordered)))
@@ -83,7 +84,7 @@ def test_positional_and_named_arguments_agree(op: str) -> None:
 
 
 def test_only_written_inputs_change(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op):
         given = inputs(call)
         before = {name: tensor.clone() for name, tensor in given.items()}
         versions = {name: tensor._version for name, tensor in given.items()}
@@ -96,7 +97,7 @@ def test_only_written_inputs_change(op: str) -> None:
 
 
 def test_results_are_the_callers_tensors_exactly_where_declared(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op):
         given = inputs(call)
         returned = results(op, construct(call)(**given))
         storages = {tensor.untyped_storage().data_ptr() for tensor in given.values()}
@@ -109,7 +110,7 @@ def test_results_are_the_callers_tensors_exactly_where_declared(op: str) -> None
 
 
 def test_results_go_into_the_buffer_that_is_passed(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op):
         given, out = inputs(call), buffer(call)
         if not out:
             continue
@@ -134,7 +135,7 @@ def transposed(tensor: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("layout", [interleaved, transposed])
 def test_strides_do_not_matter(op: str, layout: Callable[[Tensor], Tensor]) -> None:
-    for call in drawn(op):
+    for call in served(op):
         given = inputs(call)
         wanted = expected(call, given)
         declared = spec_of(op).signature.inputs
@@ -143,7 +144,7 @@ def test_strides_do_not_matter(op: str, layout: Callable[[Tensor], Tensor]) -> N
 
 
 def test_expanded_inputs_are_read(op: str) -> None:
-    for call in drawn(op)[:4]:
+    for call in served(op)[:4]:
         given = inputs(call)
         for name, tensor in given.items():
             if name in call.written or call.tensors[name].contents is not None or not tensor.dim():
@@ -157,7 +158,7 @@ def test_expanded_inputs_are_read(op: str) -> None:
 
 
 def test_nothing_runs_where_everything_written_is_empty(op: str) -> None:
-    for call in drawn_empty(op):
+    for call in unrefused(drawn_empty(op)):
         given = inputs(call)
         writes = [call.tensors[name] for name in call.written] + list(call.outputs.values())
         instance = construct(call)
@@ -172,7 +173,7 @@ def test_nothing_runs_where_everything_written_is_empty(op: str) -> None:
 
 
 def test_meta_tensors_give_shapes_and_build_nothing(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op):
         if not call.tensors:
             continue
         instance = construct(call)
@@ -188,7 +189,7 @@ def test_meta_tensors_give_shapes_and_build_nothing(op: str) -> None:
 
 
 def test_explain_builds_nothing_and_tells_what_the_call_then_builds(op: str) -> None:
-    for call in drawn(op)[:3]:
+    for call in served(op)[:3]:
         instance = construct(call)
         report = instance.explain(**inputs(call))
         assert report.error is None, report
@@ -229,7 +230,7 @@ def test_roofline_counts_each_tensor_once(op: str) -> None:
     roofline = spec_of(op).roofline
     assert roofline is not None
     exact = roofline.func is None and roofline.bytes is None
-    for call in drawn(op):
+    for call in served(op):
         instance = construct(call)
         instance(**inputs(call))
         flops, moved = instance.eval_roofline()
@@ -240,7 +241,7 @@ def test_roofline_counts_each_tensor_once(op: str) -> None:
 
 
 def test_a_copy_of_the_instance_gives_the_same(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     instance = construct(call)
     twin = copy.deepcopy(instance)
     first, second = (results(op, served(**inputs(call))) for served in (instance, twin))
@@ -250,7 +251,7 @@ def test_a_copy_of_the_instance_gives_the_same(op: str) -> None:
 
 def test_parameters_are_kept_as_given(op: str) -> None:
     """Lists as tuples; values of classes that may change as copies."""
-    for call in drawn(op):
+    for call in served(op):
         instance = construct(call)
         for name, value in parameters(call).items():
             held = getattr(instance, name)

@@ -27,6 +27,7 @@ from tileops.testing.compiling import (
     uses_float8,
 )
 from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.refusals import served, unrefused
 from tileops.testing.shrinking import resized_calls, shrunk_rows
 
 EXTENTS = 10
@@ -66,8 +67,8 @@ def test_operators_pass_opcheck(bounded: str) -> None:
     """On every workload row, shrunk, and on every branch; equal calls are checked once."""
     checked: list[DrawnCall] = []
     wholly = set()
-    for call in (*shrunk_rows(bounded).values(), *drawn(bounded)):
-        if call is None or call in checked:
+    for call in unrefused((*shrunk_rows(bounded).values(), *drawn(bounded))):
+        if call in checked:
             continue
         instance, given = construct(call), positive(arguments(call))
         name = operator_of(instance, given)
@@ -81,7 +82,7 @@ def test_operators_pass_opcheck(bounded: str) -> None:
             operator_arguments(instance, given),
             test_utils="ALL" if compares else WITHOUT_VALUES,
         )
-        wholly |= {name} if compares or all(map(uses_float8, drawn(bounded))) else set()
+        wholly |= {name} if compares or all(map(uses_float8, served(bounded))) else set()
     assert wholly == set(class_of(bounded).compile_op_names)
 
 

@@ -19,8 +19,9 @@ from tileops.testing.calling import (
     placed,
     reference,
 )
-from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.drawing import DrawnCall
 from tileops.testing.generated.test_gradients import assert_gradients, differentiable, gradients
+from tileops.testing.refusals import served
 from tileops.testing.serving import note
 
 pytestmark = pytest.mark.gpu
@@ -51,7 +52,7 @@ def on_cpu(returned: Any) -> Any:
 
 
 def test_values_on_the_gpu_equal_the_reference(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op, "cuda"):
         instance, given = on_gpu(call)
         wanted = expected(call, inputs(call))
         returned = on_cpu(instance(**given))
@@ -66,7 +67,7 @@ def test_gradients_on_the_gpu_agree_with_those_of_the_reference(op: str) -> None
 
 
 def test_a_warm_call_does_not_wait_for_the_gpu(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op, "cuda"):
         if call.params.get("validate_inputs"):
             continue  # the one parameter that asks for a wait
         instance, given = on_gpu(call)

@@ -19,6 +19,7 @@ from tileops._core.workload.tensors import make_arguments
 from tileops.testing.calling import class_of, parameters, placed, results, same, spec_of
 from tileops.testing.choice import runnable_ops
 from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.refusals import unrefused
 from tileops.testing.shrinking import shrunk_rows
 
 pytestmark = pytest.mark.gpu
@@ -56,8 +57,8 @@ def warm(name: str, key: str) -> Warm:
 
 def candidates(name: str) -> Iterator[Warm]:
     """Calls on the device: small ones drawn from the spec, then the rows as they are."""
-    for call in (*shrunk_rows(name).values(), *drawn(name)):
-        if call is not None and not call.point.get(OUT):
+    for call in unrefused((*shrunk_rows(name).values(), *drawn(name)), "cuda"):
+        if not call.point.get(OUT):
             yield class_of(name)(**{**parameters(call), **on_device(call)}), placed(call, "cuda")
     spec = spec_of(name)
     cases = [(sum(t.nbytes for t in case.tensors.values()), case) for case in cases_of(spec)]

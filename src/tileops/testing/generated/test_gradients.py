@@ -27,7 +27,8 @@ from tileops.testing.calling import (
     results,
     spec_of,
 )
-from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.drawing import DrawnCall
+from tileops.testing.refusals import served
 
 Gradients = tuple[Tensor | None, ...]
 
@@ -56,7 +57,7 @@ def drawn_with_leaves(op: str) -> list[DrawnCall]:
     """The drawn calls whose gradients are the business of the backward op."""
     if spec_of(op).backward is None:
         return []
-    calls = [call for call in drawn(op) if not call.point.get(OUT)]
+    calls = [call for call in served(op) if not call.point.get(OUT)]
     return [call for call in calls if all(t.is_floating_point() for t in leaves(call).values())]
 
 

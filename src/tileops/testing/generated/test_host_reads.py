@@ -15,7 +15,8 @@ import torch
 from tileops import Op
 from tileops._core.spec.model import TensorInput
 from tileops.testing.calling import class_of, construct, placed, results, spec_of
-from tileops.testing.drawing import DrawnCall, drawn
+from tileops.testing.drawing import DrawnCall
+from tileops.testing.refusals import served
 
 
 def general_kernels(op: Op) -> Callable[[str, Any], Any]:
@@ -58,7 +59,7 @@ def without_contents(call: DrawnCall) -> Op:
 def test_general_kernels_read_nothing_back(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not spec_of(op).signature.inputs or not has_general_kernels(op):
         return
-    for call in filter(writes_something, drawn(op)):
+    for call in filter(writes_something, served(op)):
         if call.params.get("validate_inputs"):
             continue  # the one parameter that asks for a wait
         instance = without_contents(call)

@@ -8,7 +8,7 @@ import torch
 from tileops._core.spec.model import TensorInput
 from tileops.errors import SignatureError, SignatureTypeError
 from tileops.testing.calling import buffer, class_of, construct, inputs, parameters, spec_of
-from tileops.testing.drawing import drawn
+from tileops.testing.refusals import served
 
 
 class Stranger:
@@ -21,7 +21,7 @@ def foreign_dtype(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_foreign_dtype_is_refused_by_name(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     for name, tensor in inputs(call).items():
         with pytest.raises(SignatureError) as raised:
             construct(call)(**{**inputs(call), name: foreign_dtype(tensor)})
@@ -30,7 +30,7 @@ def test_a_foreign_dtype_is_refused_by_name(op: str) -> None:
 
 
 def test_a_missing_tensor_is_refused_by_name(op: str) -> None:
-    call = drawn(op)[-1]
+    call = served(op)[-1]
     for name, tensor in spec_of(op).signature.inputs.items():
         if name not in call.tensors or tensor.optional is True:
             continue
@@ -42,7 +42,7 @@ def test_a_missing_tensor_is_refused_by_name(op: str) -> None:
 
 
 def test_a_surplus_argument_is_refused(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     names = list(spec_of(op).signature.inputs)
     ordered = [inputs(call).get(name) for name in names]
     with pytest.raises(SignatureTypeError):
@@ -52,14 +52,14 @@ def test_a_surplus_argument_is_refused(op: str) -> None:
 
 
 def test_what_is_no_tensor_is_refused_by_name(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     for name in inputs(call):
         with pytest.raises(SignatureTypeError, match=name):
             construct(call)(**{**inputs(call), name: [1.0]})
 
 
 def test_two_devices_are_refused(op: str) -> None:
-    call = drawn(op)[-1]
+    call = served(op)[-1]
     given = inputs(call)
     if len(given) < 2:
         return
@@ -69,7 +69,7 @@ def test_two_devices_are_refused(op: str) -> None:
 
 
 def test_wrong_extents_end_in_a_signature_error_or_a_result(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     if any(drawn.contents is not None for drawn in call.tensors.values()):
         return  # extents that contents must agree with are the caller's promise
     for name, tensor in inputs(call).items():
@@ -85,7 +85,7 @@ def test_wrong_extents_end_in_a_signature_error_or_a_result(op: str) -> None:
 
 
 def test_gaps_are_refused_where_memory_is_declared_to_have_none(op: str) -> None:
-    for call in drawn(op)[:4]:
+    for call in served(op)[:4]:
         for name, tensor in inputs(call).items():
             view = torch.stack((tensor, tensor), -1)[..., 0]
             if not spec_of(op).signature.inputs[name].contiguous or view.is_contiguous():
@@ -103,7 +103,7 @@ def once(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def test_an_input_that_is_written_and_overlaps_itself_is_refused(op: str) -> None:
-    for call in drawn(op)[:4]:
+    for call in served(op)[:4]:
         given = inputs(call)
         for name in call.written:
             if given[name].numel() > 1:
@@ -113,7 +113,7 @@ def test_an_input_that_is_written_and_overlaps_itself_is_refused(op: str) -> Non
 
 
 def test_a_buffer_that_does_not_suit_is_refused(op: str) -> None:
-    for call in drawn(op):
+    for call in served(op):
         for out in buffer(call).values():
             wrong = [foreign_dtype(out), out[None], out.to("meta")]
             for spoilt in wrong + [once(out)] * (out.numel() > 1):
@@ -123,7 +123,7 @@ def test_a_buffer_that_does_not_suit_is_refused(op: str) -> None:
 
 
 def test_a_parameter_of_a_foreign_type_is_refused_by_name(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     for name, param in spec_of(op).signature.params.items():
         if isinstance(param, TensorInput):
             continue
@@ -133,7 +133,7 @@ def test_a_parameter_of_a_foreign_type_is_refused_by_name(op: str) -> None:
 
 
 def test_constructor_arguments_that_do_not_bind_are_refused(op: str) -> None:
-    call = drawn(op)[0]
+    call = served(op)[0]
     with pytest.raises(SignatureTypeError, match="stranger"):
         class_of(op)(**parameters(call), stranger=1)
     for name, param in spec_of(op).signature.params.items():

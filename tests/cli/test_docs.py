@@ -47,6 +47,15 @@ def test_measured_times_are_shown_beside_the_best_other(made: dict[str, str]) ->
     assert " us" in text
     assert "ratio " in text
     assert "| case |" not in section(made["norm.md"], "LayerNormFwdOp")
+    assert op_pages.is_measured(made["norm.md"])
+    assert not op_pages.is_measured(made["pool.md"])
+
+
+def test_gradients_are_told(made: dict[str, str]) -> None:
+    line = "\nGradients of x, weight: by RMSNormBwdOp.\n"
+    assert line in section(made["norm.md"], "RMSNormFwdOp")
+    assert "\nGradients: none.\n" in section(made["elementwise.md"], "AddFwdOp")
+    assert "Gradients" not in section(made["moe.md"], "FusedMoEFwdOp")
 
 
 def test_the_index_links_to_every_op(made: dict[str, str]) -> None:
@@ -87,6 +96,21 @@ def test_pages_are_written_and_checked(tileops: Run, few: None, tmp_path: Path) 
     assert tileops(*given).out.endswith("1 of them new or changed\n")
     assert not (folder / "gone.md").exists()
     assert (folder / "own.md").exists()
+
+
+def test_measured_times_are_not_taken_away(tileops: Run, few: None, tmp_path: Path) -> None:
+    page = f"{MARK}\n# norm\n\n| case | device |\n| --- | --- |\n"
+    (tmp_path / "norm.md").write_text(page)
+    for more in ((), ("--check",)):
+        outcome = tileops("docs", str(tmp_path), *more)
+        assert outcome.code == 2
+        assert outcome.err.endswith(
+            f"{tmp_path / 'norm.md'} would lose measured times: give what they are from, such as "
+            "--results benchmarks/results\n"
+        )
+    (tmp_path / "gone.md").write_text(page)
+    assert "gone.md and 1 more would lose" in tileops("docs", str(tmp_path)).err
+    assert (tmp_path / "norm.md").read_text() == page
 
 
 def test_what_was_written_by_hand_is_not_overwritten(

@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_used_is_no_traceback(
     tileops: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "README.md").mkdir()
-    monkeypatch.setattr(op_pages, "pages", lambda results, tell: {"README.md": ""})
+    monkeypatch.setattr(op_pages, "pages", lambda specs, results, tell: {"README.md": ""})
     outcome = tileops("docs", str(tmp_path))
     assert outcome.code == 2
     assert (
@@ -242,6 +242,13 @@ def test_list_filters_and_prints_data(tileops: Run) -> None:
     outcome = tileops("list", "--family", "gemm", "--status", "implemented", "--json")
     assert {row["op"] for row in outcome.data} >= {"GemmFwdOp"}
     assert {(row["family"], row["status"]) for row in outcome.data} == {("gemm", "implemented")}
+
+
+def test_list_names_the_ops_with_gradients(tileops: Run) -> None:
+    rows = {row["op"]: row["backward"] for row in tileops("list", "--gradients", "--json").data}
+    assert rows["RMSNormFwdOp"] == "RMSNormBwdOp"
+    assert None not in rows.values()
+    assert "AddFwdOp" not in rows
 
 
 @pytest.mark.parametrize(

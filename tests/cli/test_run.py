@@ -18,6 +18,7 @@ from tileops.bench.profiles import measured_file
 from tileops.bench.sweep import chosen_cases
 from tileops.cli.described import Wishes
 from tileops.cli.own_call import own_case
+from tileops.cli.run import time_text
 from tileops.cli.specs import spec_named
 from tileops.norm import RMSNormFwdOp, reference
 
@@ -61,6 +62,12 @@ def test_a_damaged_profile_makes_no_op_wrong(
     outcome = tileops("run", "RMSNormFwdOp", "--row", "llama-3.1-8b-decode-float16")
     assert (outcome.code, outcome.out) == (2, "1 row\n")
     assert f"{file}: no profile of a device: " in outcome.err
+
+
+def test_long_times_are_told_in_milliseconds() -> None:
+    short, long = clock.Timing(9e-3, 8e-3, 11e-3, 5), clock.Timing(0.3237336, 0.32, 0.33, 5)
+    assert time_text(short) == "9,000.0 us (8,000.0 to 11,000.0, 5 calls)"
+    assert time_text(long) == "323.7 ms (320.0 to 330.0, 5 calls)"
 
 
 def test_how_many_rows_there_are_is_told_first(tileops: Run) -> None:

@@ -104,7 +104,9 @@ def test_an_op_of_a_file_that_does_not_load_leads_to_the_file(
     monkeypatch.setattr(registry, "load_problems", lambda: (problem,))
     err = tileops("show", "NoSuchOpFwdOp").err
     assert "no op is called NoSuchOpFwdOp" in err
-    assert err.endswith("norm/spec.yaml could not be loaded: `tileops doctor` says why\n")
+    lost = "norm/spec.yaml could not be loaded: `tileops doctor` says why\n"
+    assert err.endswith(lost)
+    assert tileops("list").err == lost
 
 
 def test_doctor_names_entry_points_that_nothing_reads(

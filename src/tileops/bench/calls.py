@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tileops import Op
 from tileops._core import plugins
-from tileops._core.spec.entries import suggest
+from tileops._core.lang.spelling import suggest
 from tileops._core.spec.model import OpSpec
 from tileops._core.spec.names import reference_name
 from tileops._core.workload.cases import Case

@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         results = [read_results(path) for given in args.results for path in _files(given)]
         made = pages(specs, results, tell)
     present = _present(args.folder, made)
+    _keep_times(made, present)
     stale = [name for name in made if _text(present.get(name)) != made[name]]
     left = [name for name in present if name not in made]
     if not args.check:
@@ -99,6 +100,24 @@ def _present(folder: Path, made: Mapping[str, str]) -> dict[str, Path]:
         if name in found and name not in pages:
             raise UsageFault(f"{found[name]} was not written by this command; name another folder")
     return pages
+
+
+def _keep_times(made: Mapping[str, str], present: Mapping[str, Path]) -> None:
+    """Refuse to take a page's measured times away.
+
+    Raises:
+        UsageFault: a page has some, and what was made in its place has none.
+    """
+    from tileops.cli.op_pages import is_measured
+
+    losing = [path for name, path in present.items() if is_measured(_text(path) or "")]
+    losing = [path for path in losing if not is_measured(made.get(path.name, ""))]
+    if losing:
+        others = f" and {len(losing) - 1} more" if losing[1:] else ""
+        raise UsageFault(
+            f"{losing[0]}{others} would lose measured times: give what they are from, such as "
+            "--results benchmarks/results"
+        )
 
 
 def _write(folder: Path, texts: Mapping[str, str], left: Iterable[Path]) -> None:

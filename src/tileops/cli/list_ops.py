@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from tileops.cli.options import add_family, add_json
 from tileops.cli.output import print_json, table
-from tileops.cli.specs import all_specs, package_of, unknown
+from tileops.cli.specs import all_specs, package_of, unknown, unloaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_family(parser)
     parser.add_argument(
         "--status", choices=("implemented", "spec-only"), help="only ops of this status"
+    )
+    parser.add_argument(
+        "--gradients", action="store_true", help="only ops whose spec names the op of its gradients"
     )
     add_json(parser)
 
@@ -31,11 +35,15 @@ def run(args: argparse.Namespace) -> int:
             "status": spec.status,
             "package": package_of(spec),
             "mirrors": spec.ref_api,
+            "backward": spec.backward.op if spec.backward else None,
             "origin": spec.origin,
         }
         for spec in specs
         if args.family in (None, spec.family) and args.status in (None, spec.status)
+        if spec.backward or not args.gradients
     ]
+    for source in unloaded():
+        print(source, file=sys.stderr)
     if args.json:
         print_json(rows)
         return 0

@@ -15,7 +15,7 @@ from tileops._core.spec.model import OpSpec
 from tileops.bench.results import Results
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.progress import Tell, counted
-from tileops.cli.signature_text import parameter_rows, signature_lines
+from tileops.cli.signature_text import gradients_line, parameter_rows, signature_lines
 from tileops.cli.specs import class_of, table_of
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -23,6 +23,14 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 MARK = "<!-- Written by `tileops docs` from specs, docstrings and results; edits are lost. -->"
 """The first line of every page."""
+
+_COLUMNS = ("case", "device", "kernels", "time", "of the limit", "best other")
+_MEASURED = "\n| case | device |"
+
+
+def is_measured(page: str) -> bool:
+    """Whether a page has measured times."""
+    return _MEASURED in page
 
 
 def pages(
@@ -98,6 +106,8 @@ def _section(spec: OpSpec, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         stages = ", ".join(f"{s.name} (`{s.op or s.kernel}`)" for s in spec.composition)
         yield f"Composed of {stages}.\n"
     yield from _kernels(kernel_facts(table_of(class_of(spec))))
+    if gradients := gradients_line(spec):
+        yield f"\n{gradients[0].upper()}{gradients[1:]}."
     if rows:
         yield ""
         yield from _times(rows)
@@ -141,8 +151,7 @@ def _kernel_row(facts: KernelFacts) -> tuple[str, ...]:
 
 def _times(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Measured times beside the device's limit and the best other library."""
-    header = ("case", "device", "kernels", "time", "of the limit", "best other")
-    yield from _table(header, [_time_row(row) for row in rows])
+    yield from _table(_COLUMNS, [_time_row(row) for row in rows])
 
 
 def _time_row(row: Mapping[str, Any]) -> tuple[str, ...]:

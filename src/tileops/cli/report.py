@@ -25,7 +25,11 @@ from tileops.cli.progress import Tell, counted, waiting
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "results", type=Path, nargs="*", metavar="RESULTS.json", help="what bench wrote"
+        "results",
+        type=Path,
+        nargs="*",
+        metavar="RESULTS.json",
+        help="what bench wrote; by default the results that the checkout keeps",
     )
     parser.add_argument(
         "-o",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tileops.bench.measuring import RowRecord
 
 
+_MILLIS = 0.01  # seconds from which a time is told in milliseconds
 _LONG = 40
 """Characters of a reason beyond which it is not repeated."""
 
@@ -187,10 +188,11 @@ def _pairs(named: Mapping[str, str]) -> str:
 
 
 def time_text(timing: Timing) -> str:
-    """A median with its spread, in microseconds; marked where the spread says not to trust it."""
-    low, middle, high = (seconds * 1e6 for seconds in (timing.low, timing.median, timing.high))
+    """A median with its spread; marked where the spread says not to trust it."""
+    unit, each = ("ms", 1e3) if timing.median >= _MILLIS else ("us", 1e6)
+    low, middle, high = (seconds * each for seconds in (timing.low, timing.median, timing.high))
     mark = ", unsteady" if timing.is_unsteady else ""
-    return f"{middle:,.1f} us ({low:,.1f} to {high:,.1f}, {timing.calls} calls{mark})"
+    return f"{middle:,.1f} {unit} ({low:,.1f} to {high:,.1f}, {timing.calls} calls{mark})"
 
 
 def limit_text(record: RowRecord) -> str:

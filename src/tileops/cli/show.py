@@ -12,7 +12,7 @@ from tileops.cli.contracts import contract_lines, contracts
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.options import add_json, add_op
 from tileops.cli.output import UsageFault, print_json, table
-from tileops.cli.signature_text import parameter_rows, signature_lines
+from tileops.cli.signature_text import gradients_line, parameter_rows, signature_lines
 from tileops.cli.specs import class_of, row_labels, spec_named, table_of
 
 
@@ -100,7 +100,7 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
         )
     if targets := _targets(spec):
         sections.append(f"targets with a builder for the op: {', '.join(targets)}")
-    if gradients := _gradients(spec):
+    if gradients := gradients_line(spec):
         sections.append(gradients)
     if labels := row_labels(spec):
         sections.append(f"workload rows: {', '.join(labels)}")
@@ -108,14 +108,6 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
         faults = [f"{f.level} {printable(f.field)}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))
     return sections
-
-
-def _gradients(spec: OpSpec) -> str:
-    """Which gradients there are and what computes them; a composed op leaves that to its stages."""
-    if spec.backward:
-        inputs = ", ".join(spec.backward.outputs.values())
-        return f"gradients of {inputs}: by {spec.backward.op}"
-    return "" if spec.composition else "gradients: none"
 
 
 def _targets(spec: OpSpec) -> list[str]:

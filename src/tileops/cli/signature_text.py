@@ -30,6 +30,14 @@ from tileops._core.spec.model import (
 )
 
 
+def gradients_line(spec: OpSpec) -> str:
+    """Which gradients there are and what computes them; a composed op leaves that to its stages."""
+    if spec.backward:
+        inputs = ", ".join(spec.backward.outputs.values())
+        return f"gradients of {inputs}: by {spec.backward.op}"
+    return "" if spec.composition else "gradients: none"
+
+
 def signature_lines(spec: OpSpec) -> list[str]:
     """The signature, one declaration a line."""
     signature = spec.signature

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tileops._core.spec import registry
@@ -27,12 +27,17 @@ def spec_named(name: str) -> OpSpec:
     spec = registry.lookup(name)
     if spec is None:
         missing = unknown("op", name, registry.specs(), "`tileops list` lists all")
-        failed = [finding.subject for finding in registry.load_problems()]
-        if failed:
-            lost = f"{', '.join(failed)} could not be loaded: `tileops doctor` says why"
+        for lost in unloaded():
             raise UsageFault(further(str(missing), lost))
         raise missing
     return spec
+
+
+def unloaded() -> Iterator[str]:
+    """A line on what could not be loaded, where there is such."""
+    failed = dict.fromkeys(finding.subject for finding in registry.load_problems())
+    if failed:
+        yield f"{', '.join(failed)} could not be loaded: `tileops doctor` says why"
 
 
 def all_specs() -> list[OpSpec]:

@@ -242,7 +242,7 @@ FAULTS = {
     "maybe_layout.kind": (15, "read maybe_layout.value.kind"),
     "all(a for a in R)": (15, "R is Dim where a sequence is needed"),
     "log2(R)": (16, "log2 is not a built-in primitive"),
-    "ceildiv(R, 2)": (16, "closest are ceil_div"),
+    "ceildiv(R, 2)": (16, "did you mean 'ceil_div'?"),
     "pool.inn(R)": (16, "pool.inn is not a built-in primitive"),
     "ceil_div(R)": (16, "ceil_div takes (a, b), got 1 argument"),
     "ceil_div(R, 2, 3)": (16, "got 3 arguments"),
@@ -319,7 +319,7 @@ def test_generator_position():
     for text, message in {
         "repeat(1, 4)": "repeat is not a generator",
         "lens": "expected a call of a generator",
-        "prefix_sums(lens)": "prefix_sums is not a generator; closest are prefix_sum",
+        "prefix_sums(lens)": "prefix_sums is not a generator; did you mean 'prefix_sum'?",
         "prefix_sum(chunk_offsets(lens, 2))": "chunk_offsets is a generator",
         "chunk_indices(lens, 0)": "chunk_indices needs c > 0, got c=0",
         "key_windows(lens, -1, 2, 'end')": "key_windows needs first >= 0, got first=-1",

@@ -205,7 +205,7 @@ def test_kind_text(text):
     ("text", "message"),
     [
         ("Dimension", "unknown kind Dimension"),
-        ("DType[float17]", "float17 is not a registered dtype"),
+        ("DType[float17]", "float17 is not a registered dtype; did you mean 'float16'?"),
         ("DType[]", "expected a dtype"),
         ("DType[int8 | int8]", "int8 is listed twice"),
         ("'a' | 'a'", "a is listed twice"),

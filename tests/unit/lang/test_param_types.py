@@ -107,7 +107,7 @@ def test_kind(text, kind):
         ("int |", "expected a type, but the text ends"),
         ("int int", "expected the end, found `int`"),
         ("Stor", "unknown type Stor"),
-        ("complex", "unknown type complex"),
+        ("flaot", "unknown type flaot; did you mean 'float'?"),
         ("'_'", "'_' is the pattern for anything, not a literal"),
         ("list[float]", "the items of a list or tuple are `int` or `int | None`"),
         ("list[int", "expected `]`, but the text ends"),

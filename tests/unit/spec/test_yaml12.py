@@ -98,7 +98,8 @@ def test_not_a_number(text: str) -> None:
         (f"a: {'9' * 401}", "an integer of more than 400 digits", 1, 4),
         ("a: 1e999", "a number beyond the range of floats", 1, 4),
         ("a: [1, 2\nb: 3", "expected ',' or ']'", 2, 2),
-        ("a:\n\t- 1", "cannot start any token", 2, 1),
+        ("a:\n\t- 1", "YAML is indented by spaces, and a tab stands here", 2, 1),
+        ("a:\n  b: 1\n\tc: 2", "YAML is indented by spaces, and a tab stands here", 3, 1),
         ("a: b\n  c: d", "not allowed", 2, 4),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Literal
 
@@ -22,6 +21,7 @@ from tileops._core.lang.kinds import (
 from tileops._core.lang.nodes import Call, Constant, Expr
 from tileops._core.lang.positions import Position
 from tileops._core.lang.primitives.table import BUILTINS, NAMESPACES, Builtin, Parameter
+from tileops._core.lang.spelling import suggest
 
 _PLACES = {
     "generator": "a generator, which stands in `values` only",
@@ -66,10 +66,8 @@ def resolve(call: Call, position: Position, *, is_root: bool) -> Builtin:
 
 
 def _closest(callee: str, role: str) -> str:
-    """The built-ins whose names are closest to a wrong one."""
-    names = [name for name, builtin in BUILTINS.items() if builtin.role == role]
-    close = difflib.get_close_matches(callee, names, n=3)
-    return f"; closest are {', '.join(close)}" if close else ""
+    """The built-in that was perhaps meant by a wrong name."""
+    return suggest(callee, [name for name, builtin in BUILTINS.items() if builtin.role == role])
 
 
 def bind(call: Call, builtin: Builtin) -> Iterator[tuple[Parameter, Expr]]:

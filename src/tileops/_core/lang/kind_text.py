@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tileops._core.lang.cursor import Cursor
-from tileops._core.lang.dtypes import is_registered
+from tileops._core.lang.dtypes import BITS, is_registered
 from tileops._core.lang.kinds import (
     BOOL,
     DIM,
@@ -22,6 +22,7 @@ from tileops._core.lang.kinds import (
     MaybeKind,
     payload,
 )
+from tileops._core.lang.spelling import suggest
 
 _PLAIN: dict[str, Kind] = {
     "Int": INT,
@@ -151,5 +152,7 @@ class _KindParser(Cursor):
     def _dtype(self) -> str:
         token = self.expect_name("a dtype")
         if not is_registered(token.text):
-            raise self.fault(f"{token.text} is not a registered dtype", token.start)
+            raise self.fault(
+                f"{token.text} is not a registered dtype{suggest(token.text, BITS)}", token.start
+            )
         return token.text

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from tileops._core.lang.cached import cached_property
 from tileops._core.lang.cursor import Cursor
 from tileops._core.lang.declared import dataclass
-from tileops._core.lang.dtypes import is_registered
+from tileops._core.lang.dtypes import BITS, is_registered
 from tileops._core.lang.kinds import NONE, Kind, MaybeKind, union
 from tileops._core.lang.members import (
     Accepted,
@@ -32,6 +32,7 @@ from tileops._core.lang.members import (
     StrMember,
     Verdict,
 )
+from tileops._core.lang.spelling import suggest
 from tileops._core.lang.values import shown, shown_with_type
 
 
@@ -157,7 +158,8 @@ class _TypeParser(Cursor):
             return DTypeMember(token.text)
         if token.text in self._adts:
             return AdtMember(token.text)
-        raise self.fault(f"unknown type {token.text}", token.start)
+        hint = suggest(token.text, (*_PLAIN, "list", "tuple", *BITS, *self._adts))
+        raise self.fault(f"unknown type {token.text}{hint}", token.start)
 
     def _literal(self) -> Member:
         token = self.advance()

@@ -8,10 +8,10 @@ can skip exactly what depends on it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from tileops._core.lang.spelling import suggest
 from tileops._core.lang.values import shown
 from tileops._core.spec.model import Finding, Location
 from tileops._core.spec.yaml12 import Node
@@ -169,12 +169,6 @@ def section(fields: Mapping[str, Entry], name: str) -> Entry | None:
     """A section unless it is absent, which null equals."""
     entry = fields.get(name)
     return None if entry is None or entry.value is None else entry
-
-
-def suggest(name: str, known: Collection[str]) -> str:
-    """A hint naming the closest known word, or nothing."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def show(value: Any) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileops._core.lang.kinds import DTypeKind
+from tileops._core.lang.spelling import suggest
 from tileops._core.spec.declarations import missing
-from tileops._core.spec.entries import Entry, suggest
+from tileops._core.spec.entries import Entry
 from tileops._core.spec.model import Row, Signature, TensorInput
 from tileops._core.spec.names import LABEL
 from tileops._core.spec.yaml12 import plain

@@ -190,6 +190,8 @@ def _events(text: str) -> Iterator[Any]:
         message = " ".join(part for part in (error.context, error.problem) if part)
         if (error.context or "").startswith("while parsing a flow"):
             message += "; text with brackets, braces or a comma is quoted"
+        if mark and text[mark.index : mark.index + 1] == "\t":
+            message += "; YAML is indented by spaces, and a tab stands here"
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         raise YamlFault(message, *place) from None
     except yaml.reader.ReaderError as error:

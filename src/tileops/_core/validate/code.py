@@ -14,9 +14,9 @@ from typing import Any
 import tileops
 from tileops._core import plugins
 from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
+from tileops._core.lang.spelling import suggest
 from tileops._core.lang.values import shown
 from tileops._core.plugins import described
-from tileops._core.spec.entries import suggest
 from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
 from tileops._core.validate.objects import unusable_class, unusable_function
 from tileops._core.validate.operators import check_operators

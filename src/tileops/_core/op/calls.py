@@ -135,8 +135,10 @@ class Calls(Serving):
             "construct the op again"
         )
 
-    def _filed(self, reports: list[Report]) -> Mapping[str, tuple[SignatureCall, ...]]:
-        """What sub-ops reported, by stage."""
+    def _filed(
+        self, reports: list[Report], target: str | None
+    ) -> Mapping[str, tuple[SignatureCall, ...]]:
+        """What sub-ops reported, by stage; `target` is whose kernel ran instead of them."""
         raise NotImplementedError
 
     def _call_boundary(self, *args: Any, **kwargs: Any) -> Any:
@@ -302,20 +304,32 @@ class Calls(Serving):
             if target is None:
                 add_note(error, self._built_kernels())
             raise
-        self._record(record, reports, _stack.frames)
+        self._record(record, reports, _stack.frames, target)
         return result
 
     def _built_kernels(self) -> str:
         """Which kernels may have computed a result, for the error of one that is wrong."""
         raise NotImplementedError
 
-    def _record(self, record: SignatureCall, reports: list[Report], frames: list[Frame]) -> None:
+    def _record(
+        self,
+        record: SignatureCall,
+        reports: list[Report],
+        frames: list[Frame],
+        target: str | None = None,
+    ) -> None:
         """File what sub-ops reported, leave the stack, keep the record and report it above.
 
         What the op above does not hold is no part of its call where it ran in passing.
+
+        Args:
+            record: of this call.
+            reports: what sub-ops reported to it.
+            frames: the calls of this thread.
+            target: whose kernel ran instead of the body.
         """
         if reports or self._has_stages:
-            record.file_stages(self._filed(reports))
+            record.file_stages(self._filed(reports, target))
         frames.pop()
         # As by assignment, without asking whether this is a parameter.
         self.__dict__["_last_call"] = record

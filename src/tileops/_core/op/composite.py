@@ -30,6 +30,19 @@ The innermost lock: what runs under it takes no other.
 """
 
 
+class UnrunStage(tuple[Any, ...]):
+    """The records of a stage that a target's kernel for the whole op leaves out: there are none."""
+
+    target: str
+
+    @classmethod
+    def under(cls, target: str) -> UnrunStage:
+        """A stage that this target leaves out."""
+        stage = cls()
+        stage.target = target
+        return stage
+
+
 class Composite(Entries):
     """The holding side of an op; an op without `delegate_types` holds nothing."""
 
@@ -142,7 +155,9 @@ class Composite(Entries):
                 f"{names}"
             )
 
-    def _filed(self, reports: list[Report]) -> Mapping[str, tuple[SignatureCall, ...]]:
+    def _filed(
+        self, reports: list[Report], target: str | None
+    ) -> Mapping[str, tuple[SignatureCall, ...]]:
         """The reported records by stage, in completion order."""
         stages: dict[str, list[SignatureCall]] = {stage: [] for stage in self.delegate_types}
         for op, record in reports:
@@ -153,6 +168,8 @@ class Composite(Entries):
                     "does not hold it: hold it through delegate_for"
                 )
             stages[stage].append(record)
+        if target is not None:
+            return {stage: UnrunStage.under(target) for stage in stages}
         return {stage: tuple(records) for stage, records in stages.items()}
 
     def _held(self) -> Held:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.dispatch.kernel import Kernel
-from tileops._core.op.composite import Composite
+from tileops._core.op.composite import Composite, UnrunStage
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.op.walk import each_once
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
 
 
-class _UnrunStage(tuple[Any, ...]):
+class _Refusing(tuple[Any, ...]):
     """A stage without records; reading it says why there are none."""
 
     reason: str
 
-    def __new__(cls, reason: str) -> _UnrunStage:
+    def __new__(cls, reason: str) -> _Refusing:
         stage = super().__new__(cls)
         stage.reason = reason
         return stage
@@ -61,13 +61,16 @@ class Records(Composite):
         them is refused instead of adding up nothing.
         """
         record = self.last_call
-        if self.delegate_types and self._is_target_served():
-            unrun = (
-                f"{self._name}: the roofline needs the stage {{}}, of which there is no record: "
-            )
-            unrun += f"target {self._serving_target!r} serves the op as a whole"
-            stages = {name: _UnrunStage(unrun.format(repr(name))) for name in record.stages}
-            record = record.with_stages(stages)
+        if self._has_stages:
+            unrun = {
+                name: _Refusing(
+                    f"{self._name}: the roofline needs the stage {name!r}, of which there is no "
+                    f"record: target {stage.target!r} serves the op as a whole"
+                )
+                for name, stage in record.stages.items()
+                if isinstance(stage, UnrunStage)
+            }
+            record = record.with_stages({**record.stages, **unrun})
         return plan.eval_roofline(record)
 
     def _is_target_served(self) -> bool:

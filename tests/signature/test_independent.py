@@ -110,3 +110,9 @@ def test_twenty_inputs_that_may_be_left_out(op_for):
         op.check(x=x, o4=x, o7=torch.empty(2))
     with pytest.raises(SignatureError, match=r"inputs\.o0\.dtype"):
         op.check(x=x, o0=x.half())
+
+
+def test_calls_are_as_few_as_cover_each_of_many_inputs():
+    found = list(Analysis(read(MANY)).branches.calls())
+    assert len(found) == 1 + 1 + 20 + 20
+    assert {sum(point.values()) for point in found} == {0, 1, 19, 20}

@@ -258,11 +258,13 @@ class Branches:
         return Space(self.related, [{**point, **passed} for point in points])
 
     def calls(self) -> Iterator[Point]:
-        """Every accepted branch, with each independent input and without it."""
-        own = [d for d in self.participating if d.name in self.independent]
-        for point in self.accepted.points:
-            for passed in self.points(own):
-                yield {d.name: {**point, **passed}[d.name] for d in self.participating}
+        """Every accepted branch with its independent inputs: all, none, one, all but one."""
+        own = sorted(self.independent)
+        alone = [{name} for name in own]
+        sets = [set(own), set[str](), *alone, *(set(own) - one for one in alone)]
+        for point, passed in product(self.accepted.points, dict.fromkeys(map(frozenset, sets))):
+            whole = {**point, **{name: name in passed for name in own}}
+            yield {d.name: whole[d.name] for d in self.participating}
 
     @cached_property
     def constructions(self) -> Space:

@@ -111,6 +111,12 @@ def test_sinusoids_are_accurate_at_large_positions(close, dtype):
     close(SinusoidalFwdOp(**params, device="cpu")(), reference.sinusoidal(**params))
 
 
+@pytest.mark.parametrize("seq_len", [1, 2, 3, 15, 16, 17])
+def test_sinusoids_of_any_number_of_positions(close, seq_len):
+    params = {"seq_len": seq_len, "d_model": 4, "out_dtype": torch.float32}
+    close(SinusoidalFwdOp(**params, device="cpu")(), reference.sinusoidal(**params))
+
+
 def test_generated_tensors_refuse_bad_parameters():
     with pytest.raises(SignatureTypeError, match=r"params\.out_dtype.*got 'float16' \(str\)"):
         AlibiFwdOp(seq_len=2, num_heads=1, out_dtype="float16")

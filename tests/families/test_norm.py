@@ -138,6 +138,18 @@ def test_ada_layer_norm_is_accurate(draw, close, dtype, shape):
         close(AdaLayerNormZeroFwdOp()(*turned), reference.ada_layer_norm_zero(*turned))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_rows_of_ada_layer_norm_are_apart_and_may_lie_far_from_zero(draw, close, dtype):
+    x, scale, shift = (draw(6, 40, dtype=dtype) for _ in range(3))
+    x[1] += 1000
+    expected = reference.ada_layer_norm(x, scale, shift)
+    x[2, 3], x[4, 0] = torch.nan, torch.inf
+    expected[[2, 4]] = torch.nan
+    close(AdaLayerNormFwdOp()(x, scale, shift), expected, 1e-3 if dtype.itemsize == 4 else None)
+    single = AdaLayerNormFwdOp()(*(each[:, :1] for each in (x[:2], scale[:2], shift[:2])))
+    assert torch.equal(single, shift[:2, :1])
+
+
 def test_ada_layer_norm_is_rounded_once(draw):
     x, scale, shift = (draw(30, 100, dtype=torch.float16) for _ in range(3))
     normed = F.layer_norm(x.float(), (100,))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 import torch
 
 from tileops._kernels import pieces
 from tileops.elementwise import DivFwdOp, SiluAndMulBwdOp, SiluAndMulFwdOp
 from tileops.norm import AdaLayerNormFwdOp, AdaLayerNormZeroFwdOp
-from tileops.reduction import LogSumExpFwdOp
+from tileops.reduction import LogSumExpFwdOp, ProdFwdOp
 from tileops.sampling import TopKMaskFwdOp
 
 HALVES = [torch.float16, torch.bfloat16]
@@ -21,7 +23,8 @@ def test_every_row_is_written_once(monkeypatch, draw, dtype, shape, axis) -> Non
     x, y = draw(*shape, dtype=dtype), draw(*shape, dtype=dtype)
     seen = []
 
-    def exchange(sums, differences, a, b):
+    def exchange(sums, differences, operands):
+        a, b = operands
         seen.append(a.shape[axis])
         assert {each.dtype for each in (sums, differences, a, b)} == {torch.float32}
         total = a + b
@@ -37,14 +40,31 @@ def test_every_row_is_written_once(monkeypatch, draw, dtype, shape, axis) -> Non
     assert len({*seen[:-1]}) <= 1
 
 
+def test_operands_take_turns_in_memory_for_one_more_than_results(draw) -> None:
+    tensors = [draw(4, 6, dtype=torch.float16) for _ in range(4)]
+    output, places = torch.empty_like(tensors[0]), []
+
+    def add(output, operands):
+        for number, operand in enumerate(operands):
+            places.append(operand.data_ptr())
+            assert torch.equal(operand, tensors[number].float())
+        output.copy_(operand)
+        places.append(output.data_ptr())
+
+    pieces.by_rows(add, [output], tensors)
+    assert torch.equal(output, tensors[-1])
+    first, second = places[:2]
+    assert first != second and places == [first, second] * 2 + [first]
+
+
 def test_what_needs_no_conversion_is_not_cut(monkeypatch, draw) -> None:
     monkeypatch.setattr(pieces, "PIECE", 8)
     x, y = draw(9, 40), draw(9, 40)
     output, calls = torch.empty_like(x), []
 
-    def add(*tensors):
-        calls.append(tensors)
-        torch.add(*tensors[1:], out=tensors[0])
+    def add(output, operands):
+        calls.append((output, *operands))
+        torch.add(*calls[0][1:], out=output)
 
     pieces.by_rows(add, [output], [x, y])
     assert torch.equal(output, x + y)
@@ -101,6 +121,21 @@ def test_logarithms_keep_infinities(dtype) -> None:
         found = LogSumExpFwdOp(dim=dim)(given)
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(LogSumExpFwdOp(dim=1)(x[:, :0]), torch.full((4,), -inf, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_products_and_sums_pass_the_range_of_the_dtype(monkeypatch, dtype) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 8)
+    x = torch.tensor([2.0**15, 2.0**-15] * 8, dtype=dtype)
+    x = torch.cat((x[::2], x[1::2])).repeat(2, 1)
+    for dim in (1, 0):
+        given = x if dim else x.T.contiguous()
+        assert torch.equal(ProdFwdOp(dim=dim)(given), torch.ones(2, dtype=dtype))
+    assert ProdFwdOp(dim=0)(x[0]).item() == 1
+    assert ProdFwdOp(dim=0)(x[0, :0]).item() == 1
+    equal = torch.full((3, 1 << 17), 2.0, dtype=dtype)
+    expected = torch.full((), 2 + log(3 << 17)).to(dtype)
+    assert LogSumExpFwdOp(dim=(0, 1))(equal).item() == expected.item()
 
 
 def test_the_largest_k_decides_how_many_logits_are_ordered(draw) -> None:

@@ -7,6 +7,7 @@ need no conversion: those are worked on whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 
 import torch
 from torch import Tensor
@@ -24,10 +25,9 @@ def piece_length(tensor: Tensor, axis: int) -> int:
 
 def widened(tensor: Tensor, axis: int, step: int) -> Iterator[Tensor]:
     """The pieces of a tensor in float32 or wider, each in the memory of the one before."""
-    wide = torch.promote_types(tensor.dtype, torch.float32)
-    whole = tensor.new_empty(tensor.narrow(axis, 0, step).shape, dtype=wide)
+    memory = _memory(tensor, axis, step)
     for piece in tensor.split(step, axis):
-        yield whole.narrow(axis, 0, piece.shape[axis]).copy_(piece)
+        yield _part(memory, piece).copy_(piece)
 
 
 def by_rows(
@@ -39,22 +39,35 @@ def by_rows(
     """Writes functions of corresponding rows, computed in float32 and rounded once.
 
     Args:
-        function: writes the rows of the results, its first arguments, from those of all operands,
-            which it only reads otherwise. All are float32, or as wide as they are. A result may
-            lie in the memory of the operand of its own number, so that nothing may be read there
-            after it is written.
-        outputs: the results, written; of the shapes of the first operands.
-        operands: in the dtype of the results, with as many rows as they, of any strides.
+        function: writes the rows of the results, its first arguments, from those of the operands,
+            which its last argument iterates over and which it only reads. All are float32, or as
+            wide as they are. There is memory for one operand more than there are results: the
+            first operands lie where the results go, and each when it is taken where the first
+            of the others was.
+        outputs: the results, written; of the shape of the first operand.
+        operands: in the dtype of the results, with as many rows as they, none of them larger.
         axis: along which rows follow one another.
     """
-    if torch.promote_types(operands[0].dtype, torch.float32) is operands[0].dtype:
-        function(*outputs, *operands)
+    first, count = operands[0], len(outputs)
+    if torch.promote_types(first.dtype, torch.float32) is first.dtype:
+        function(*outputs, iter(operands))
         return
-    step = piece_length(operands[0], axis)
-    places = zip(*(output.split(step, axis) for output in outputs), strict=True)
-    pieces = zip(*(widened(operand, axis, step) for operand in operands), strict=True)
-    for place, piece in zip(places, pieces, strict=True):
-        results = piece[: len(place)]
-        function(*results, *piece)
-        for part, result in zip(place, results, strict=True):
-            part.copy_(result)
+    step = piece_length(first, axis)
+    memory = [_memory(first, axis, step) for _ in range(count + 1)]
+    for pieces in zip(*(each.split(step, axis) for each in (*outputs, *operands)), strict=True):
+        places, given = pieces[:count], zip(cycle(memory), pieces[count:], strict=False)
+        results = [_part(room, place) for room, place in zip(memory, places, strict=False)]
+        function(*results, (_part(room, piece).copy_(piece) for room, piece in given))
+        for place, result in zip(places, results, strict=True):
+            place.copy_(result)
+
+
+def _memory(tensor: Tensor, axis: int, step: int) -> Tensor:
+    """Room for the largest piece of a tensor in float32 or wider."""
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    return tensor.new_empty(tensor.narrow(axis, 0, step).numel(), dtype=wide)
+
+
+def _part(memory: Tensor, piece: Tensor) -> Tensor:
+    """As much of some memory as a piece takes, in its shape."""
+    return memory[: piece.numel()].view(piece.shape)

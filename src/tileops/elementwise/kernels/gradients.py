@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import torch
@@ -52,9 +52,8 @@ class GatedBwdPortableKernel(PortableKernel[GatedCall], GatedBwdInterface):
         n, function = self.call.n, GATES[self.call.function]
         derived = _DERIVED[self.call.function]
 
-        def gradient(
-            grad_gate: Tensor, grad_value: Tensor, value: Tensor, gate: Tensor, grad_out: Tensor
-        ) -> None:
+        def gradient(grad_gate: Tensor, grad_value: Tensor, operands: Iterator[Tensor]) -> None:
+            value, gate, grad_out = operands
             torch.mul(grad_out, value, out=grad_gate)
             derived(grad_gate, gate, grad_input=grad_gate)
             function(gate, out=grad_value)

@@ -6,7 +6,7 @@ One interface per access pattern; which function it applies is a field of the ca
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -153,15 +153,13 @@ def _div(input: Tensor, other: Tensor, *, rounding_mode: str | None) -> Tensor:
     sizes = [min(size, _ROWS) for size in result.shape]
     axis = sizes.index(max(sizes))
     operands = [input.expand(result.shape), other[(None,) * (result.dim() - other.dim())]]
-    divided = partial(_divided, rounding_mode=rounding_mode)
-    if operands[1].shape[axis] == 1:  # every row is divided by the same
-        divided = partial(divided, other=operands.pop().float())
+    same = [operands.pop().float()] if operands[1].shape[axis] == 1 else []  # for every row
+
+    def divided(output: Tensor, operands: Iterator[Tensor]) -> None:
+        torch.div(*operands, *same, rounding_mode=rounding_mode, out=output)
+
     by_rows(divided, [result], operands, axis)
     return output
-
-
-def _divided(output: Tensor, input: Tensor, other: Tensor, *, rounding_mode: str) -> None:
-    torch.div(input, other, rounding_mode=rounding_mode, out=output)
 
 
 def _reciprocal(input: Tensor) -> Tensor:
@@ -257,9 +255,9 @@ class GatedPortableKernel(PortableKernel[GatedCall], GatedFwdInterface):
         """Apply the gate."""
         n, function = self.call.n, GATES[self.call.function]
 
-        def gated(output: Tensor, gate: Tensor, value: Tensor) -> None:
-            function(gate, out=output)
-            output.mul_(value)
+        def gated(output: Tensor, halves: Iterator[Tensor]) -> None:
+            function(next(halves), out=output)
+            output.mul_(next(halves))
 
         output = x.new_empty(x.shape[0], n)
         by_rows(gated, [output], x.split(n, -1))

@@ -6,7 +6,9 @@ Not for TileLang programs, which `programs.py` holds.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -202,12 +204,12 @@ class AdaLayerNormPortableKernel(PortableKernel[AdaLayerNormCall], AdaLayerNormF
     def forward(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
         """Normalise every row."""
 
-        def affine(
-            output: Tensor, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None = None
-        ) -> None:
+        def affine(output: Tensor, operands: Iterator[Tensor]) -> None:
+            x = next(operands)
             normed = torch.group_norm(x[None], len(x), eps=self.call.eps)[0]
+            scale, shift = islice(operands, 2)
             torch.addcmul(shift, normed, scale, out=output)
-            if gate is not None:
+            for gate in operands:
                 output.mul_(gate)
 
         output = torch.empty_like(x)

@@ -196,16 +196,28 @@ def test_entry_for_of_the_wrong_form(pair, text):
     assert str(caught.value).startswith(f"AddKernel.{text}")
 
 
-def test_factory_that_returns_nothing():
-    kernel = add_kernel(entry_for=classmethod(lambda cls, spec: ("id", lambda: None)))
+@pytest.mark.parametrize("entry", [None, 5])
+def test_factory_that_returns_nothing_to_call(entry):
+    kernel = add_kernel(entry_for=classmethod(lambda cls, spec: ("id", lambda: entry)))
     op = add_op({"plain": kernel})()
     with pytest.raises(TypeError) as caught:
         op.kernel_for("add", call())
     assert str(caught.value) == (
-        "AddKernel.entry_for: the factory returned None for the identity 'id'"
+        f"AddKernel.entry_for: the factory returned {entry}, which is not callable, for the "
+        "identity 'id'"
     )
     assert op._entries_by_call == {}
     assert not op.built_entries("add")
+
+
+@dataclass
+class Several:
+    """An entry of more than one kernel."""
+
+    parts: list
+
+    def __call__(self, x, y):
+        return self.parts[0](x, y)
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -216,7 +228,7 @@ def test_kernel_whose_constructor_leaves_out_that_of_kernel(whole):
     kernel = add_kernel(__init__=__init__)
 
     def entry_for(cls, call):
-        return "id", lambda: cls(call) if whole else (print, [cls(call)])
+        return "id", lambda: cls(call) if whole else Several([cls(call)])
 
     kernel.entry_for = classmethod(entry_for)
     op = add_op({"plain": kernel})()

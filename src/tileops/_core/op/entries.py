@@ -118,10 +118,10 @@ class Entries(Calls):
                 return entry
             with building_on(call.device):
                 entry = self._noting(doing, interface, factory)
-                if entry is None:
+                if not callable(entry):
                     raise TypeError(
-                        f"{cls.__name__}.entry_for: the factory returned None for the identity "
-                        f"{shown(identity)}"
+                        f"{cls.__name__}.entry_for: the factory returned {shown(entry)}, which is "
+                        f"not callable, for the identity {shown(identity)}"
                     )
                 asked = self._tune_requested
                 for kernel in kernels_in(entry):

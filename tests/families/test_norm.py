@@ -63,7 +63,8 @@ def test_rms_norm_of_huge_half_values_does_not_overflow(close):
 def test_rms_norm_of_squares_beyond_float32_is_that_of_torch(close, value):
     x, weight = torch.full((2, 300), value), torch.full((300,), 3.0)
     close(RMSNormFwdOp([300], 1e-6)(x, weight), F.rms_norm(x, (300,), weight, 1e-6))
-    close(RMSNormFwdOp([300], 0.0)(x), F.rms_norm(x, (300,), eps=0.0))
+    for eps in (0.0, -1e-6, torch.inf, torch.nan):
+        close(RMSNormFwdOp([300], eps)(x), F.rms_norm(x, (300,), eps=eps))
 
 
 @pytest.mark.parametrize("special", [torch.nan, torch.inf])

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
 
 
-class Calls(Serving):
-    """The calling side of an op."""
+def calling(enter: Callable[..., Any]) -> Callable[..., Any]:
+    """`__call__` of a class whose calls enter by a function of the op and its arguments.
 
-    @abstractmethod
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs from the inputs; never called by a user."""
+    Each class has a copy, in which a call finds the function without a look-up. The op stays among
+    the arguments, which are passed on as they are.
+    """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         """Call the op on tensors.
 
         Raises:
@@ -45,31 +45,51 @@ class Calls(Serving):
             OpNotAvailableError: nothing runs on the call's device.
             BackendError: no target can be selected.
         """
-        if self._instance_key is None:
-            raise self._unconstructed()
-        cls = type(self)  # What a compiler reads of the class, it need not guard per instance.
+        op = args[0]
+        if op._instance_key is None:
+            raise op._unconstructed()
         try:
-            if cls.compile_op_names:
-                enter = cls._call_boundary
-                # An empty mapping to pass on costs as much as a look-up.
-                return enter(self, *args, **kwargs) if kwargs else enter(self, *args)
-            if is_traced():
-                return self._traced_call(args, kwargs)
-            entry = self._entry()
-            inputs, writes, execution = entry.bind(self, *args, **kwargs)
+            # An empty mapping to pass on costs as much as a look-up.
+            return enter(*args, **kwargs) if kwargs else enter(*args)
         except (TypeError, AssertionError, RuntimeError) as error:
             # The dispatcher refuses real tensors under a fake mode by an assertion, nested ones
             # by a NotImplementedError, and what was defined again by a RuntimeError.
-            is_compiling = torch.compiler.is_compiling()
-            fault = None if is_compiling else self._argument_fault(error, args, kwargs)
-            if fault is None:
-                raise
-            try:
-                raise fault from error
-            finally:
-                # The error's traceback leads back here: a name for it would close a cycle.
-                del fault
+            op._reword(error, args[1:], kwargs)
+            raise
+
+    call.__name__, call.__qualname__ = "__call__", "Op.__call__"
+    return call
+
+
+class Calls(Serving):
+    """The calling side of an op."""
+
+    @abstractmethod
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs from the inputs; never called by a user."""
+
+    def _enter_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Enter a call, where the class has no shorter way."""
+        if type(self).compile_op_names:
+            return self._call_boundary(*args, **kwargs)
+        if is_traced():
+            return self._traced_call(args, kwargs)
+        entry = self._entry()
+        inputs, writes, execution = entry.bind(self, *args, **kwargs)
         return self._enter(entry, inputs, _joined(writes, execution))
+
+    __call__ = calling(_enter_call)
+
+    def _reword(self, error: Exception, args: Any, kwargs: Any) -> None:
+        """Raise what is wrong with the arguments where an error says less."""
+        fault = None if torch.compiler.is_compiling() else self._argument_fault(error, args, kwargs)
+        if fault is None:
+            return
+        try:
+            raise fault from error
+        finally:
+            # The error's traceback leads back here: a name for it would close a cycle.
+            del fault
 
     def _enter(self, entry: CallEntry, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Run a call of a class without a boundary."""

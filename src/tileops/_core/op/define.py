@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.boundary.boundary import make_boundary, make_entry
 from tileops._core.boundary.parameters import call_parameters, call_signature
+from tileops._core.op.calls import Calls, calling
 from tileops._core.op.stack import NOTHING, held_tensor
 from tileops._core.runtime.plan import signature_plan_for
 from tileops._core.spec.model import Param
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tileops._core.runtime.plan import _SignaturePlan
     from tileops._core.spec.model import OpSpec
 
+_CALL = calling(Calls._enter_call).__code__
+"""What every `__call__` runs that is not written by hand."""
 _DECLARATIONS = frozenset({"kernel_types", "interfaces", "delegate_types"})
 
 _classes: weakref.WeakValueDictionary[str, type[Op]] = weakref.WeakValueDictionary()
@@ -128,22 +131,25 @@ def _install_roofline(cls: type[Op], plan: _SignaturePlan) -> None:
 def _install_entry(cls: type[Op], spec: OpSpec, plan: _SignaturePlan) -> None:
     parameters = call_parameters(cls, spec, bounded=spec.has_boundary)
     cls._call_parameters = parameters
+    enter: Callable[..., Any] = Calls._enter_call
+    if spec.has_boundary:
+        boundary = make_boundary(spec, parameters, plan.effects, cls.__module__)
+        cls._call_entry, enter = boundary, boundary.call
+        _install(cls, enter)
+        cls.compile_op_names = tuple(sorted(boundary.operator_names))
+    else:
+        cls._call_entry = make_entry(spec, parameters, plan.effects)
     if "__call__" not in vars(cls):
         # Found on the class itself, it takes one guard in a trace and not one for each base.
-        cls.__call__ = _signed(  # type: ignore[method-assign]
-            cls.__call__, call_signature(spec, parameters)
-        )
-    if not spec.has_boundary:
-        cls._call_entry = make_entry(spec, parameters, plan.effects)
-        return
-    boundary = make_boundary(spec, parameters, plan.effects, cls.__module__)
-    cls._call_entry = boundary
-    _install(cls, boundary.call)
-    cls.compile_op_names = tuple(sorted(boundary.operator_names))
+        inherited: Any = cls.__call__
+        is_ours = inherited.__code__ is _CALL
+        call: Any = calling(enter) if is_ours else _copied(inherited)
+        call.__signature__ = call_signature(spec, parameters)
+        cls.__call__ = call  # type: ignore[method-assign]
 
 
-def _signed(function: Any, signature: inspect.Signature) -> Any:
-    """A copy of a function that shows to `inspect` what the class takes, running the same code."""
+def _copied(function: Any) -> Any:
+    """A copy of a function, running the same code."""
     copied = FunctionType(
         function.__code__,
         function.__globals__,
@@ -152,7 +158,6 @@ def _signed(function: Any, signature: inspect.Signature) -> Any:
         function.__closure__,
     )
     copied.__doc__, copied.__qualname__ = function.__doc__, function.__qualname__
-    copied.__signature__ = signature  # type: ignore[attr-defined]
     return copied
 
 

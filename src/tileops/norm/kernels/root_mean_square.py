@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,8 +13,9 @@ from torch.linalg import vector_norm
 class RootMeanSquareNorm:
     """`x / sqrt(mean(x²) + eps) * weight` of rows, formed in float32 and rounded once.
 
-    On a CPU torch composes the norm of general parts; three passes over the rows take half of that
-    at most sizes, and leave more of the processor's caches to what else a call runs.
+    On a CPU torch composes the norm of general parts. Three passes over the rows take less time at
+    all sizes, and leave more of the processor's caches to what else a call runs. With `r` the
+    length of a row, the root is `hypot(r, sqrt(n * eps)) / sqrt(n)`.
 
     Args:
         n: elements of a row.
@@ -21,16 +24,17 @@ class RootMeanSquareNorm:
 
     def __init__(self, n: int, eps: float) -> None:
         self._n, self._eps = n, eps
-        self._added = torch.full((), eps, dtype=torch.float32, device="cpu")
+        self._is_plain = eps >= 0
+        constants = (math.sqrt(n * eps), 1 / math.sqrt(n)) if self._is_plain else (0.0, 0.0)
+        self._leg, self._scale = torch.tensor(constants, dtype=torch.float32, device="cpu")
 
     def __call__(self, x: Tensor, weight: Tensor | None) -> Tensor:
         """Normalise the last axis of `x`; a new tensor of its dtype."""
-        if not x.is_cpu:
+        if not (x.is_cpu and self._is_plain):
             return F.rms_norm(x, (self._n,), weight, self._eps)
         wide = x.float()
-        length = vector_norm(wide, 2, -1, True)
-        scale = torch.addcmul(self._added, length, length, value=1 / self._n).rsqrt_()
-        normed = torch.mul(wide, scale)
+        root = vector_norm(wide, 2, -1, True).hypot_(self._leg).mul_(self._scale)
+        normed = torch.div(wide, root)
         if weight is not None:
             normed.mul_(weight)
         return normed.type_as(x)

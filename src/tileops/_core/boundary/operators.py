@@ -81,7 +81,10 @@ def _define(owner: str, parts: OperatorParts) -> torch.library.Library:
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(parts.name + parts.schema, tags=(torch.Tag.needs_exact_strides,))
     library.impl(parts.name, parts.body, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{NAMESPACE}::{parts.name}", parts.fake, lib=library)
+    # Registered as by torch: asked who else does so, `inspect` would see after each module's file.
+    torch.library.register_fake(
+        f"{NAMESPACE}::{parts.name}", parts.fake, lib=library, _stacklevel=0
+    )
     torch.library.register_vmap(f"{NAMESPACE}::{parts.name}", refuse_batching(owner), lib=library)
     for device in ("CPU", "CUDA"):
         library.impl(parts.name, _as_declared(parts.name), f"Autocast{device}", with_keyset=True)

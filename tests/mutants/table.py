@@ -15,7 +15,7 @@ M = Mutant
 
 BY_MODULE: dict[str, tuple[Mutant, ...]] = {
     "op/calls.py": (
-        M("if self._instance_key is None:", "if False:",
+        M("if op._instance_key is None:", "if False:",
           "test_construction.py::test_constructor_that_forgets_the_base"),
         M("if is_traced():", "if False:",
           "test_compile.py::test_composite_traces_into_the_operators_of_its_sub_ops", 0),

@@ -17,6 +17,7 @@ from console import run_session
 from pages import ROOT, all_fences, fences
 
 from tileops import errors
+from tileops.cli.commands import COMMANDS
 from tileops.cli.parser import build_parser
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -72,7 +73,9 @@ def run_block(code: CodeType, words: list[str], names: dict[str, Any]) -> None:
 def test_commands_parse(path: Path) -> None:
     for inline, line in COMMAND.findall(path.read_text(encoding="utf-8")):
         words = shlex.split(inline or line, comments=True)[1:]
-        if not any(word.isupper() and len(word) > 1 for word in words[1:]):
+        if inline and len(words) == 1:  # It is named and not called.
+            assert words[0] in COMMANDS
+        elif not any(word.isupper() and len(word) > 1 for word in words[1:]):
             build_parser().parse_args(words)
 
 

@@ -23,6 +23,7 @@ from toys import (
 
 from tileops import backend
 from tileops._core.devices import building_on, made_to_last
+from tileops._core.runtime.tracing import active_fake_mode
 from tileops.kernels import CallSpec
 
 
@@ -116,6 +117,18 @@ def test_nothing_else_about_gradients_changes(mode):
     with torch.inference_mode():
         (kept,) = made_to_last(torch.device("cpu"), lambda: [torch.ones(2)])
     assert not kept.is_inference()
+
+
+def test_modes_stay_as_they_were_where_entering_is_interrupted(monkeypatch):
+    def interrupted(mode):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "set_grad_enabled", interrupted)
+    with torch.inference_mode(), FakeTensorMode() as mode:
+        with pytest.raises(KeyboardInterrupt), building_on(None):
+            pass
+        assert torch.is_inference_mode_enabled()
+        assert active_fake_mode() is mode
 
 
 def mixed():

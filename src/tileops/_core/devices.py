@@ -85,12 +85,16 @@ class _Building(ExitStack):
 
     def __enter__(self: Self) -> Self:
         is_grad_enabled = torch.is_grad_enabled()  # Leaving inference mode would enable it.
-        self.enter_context(as_current(self._device))
-        fake = torch._C._unset_dispatch_mode(_FAKE)
-        if fake is not None:
-            self.callback(torch._C._set_dispatch_mode, fake)
-        self.enter_context(torch.inference_mode(False))
-        self.enter_context(torch.set_grad_enabled(is_grad_enabled))
+        try:
+            self.enter_context(as_current(self._device))
+            fake = torch._C._unset_dispatch_mode(_FAKE)
+            if fake is not None:
+                self.callback(torch._C._set_dispatch_mode, fake)
+            self.enter_context(torch.inference_mode(False))
+            self.enter_context(torch.set_grad_enabled(is_grad_enabled))
+        except BaseException:  # Interrupted, it leaves all modes as they were.
+            self.close()
+            raise
         return self
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tileops._core.targets import registry
 from tileops.bench import baselines
 from tileops.bench.baselines import BaselineFault, default_folder, load, rivals
+from tileops.norm.kernels import RMSNormPortableKernel
 from tileops.testing.calling import assert_close, construct, expected, inputs, spec_of
 from tileops.testing.drawing import drawn
 from tileops.testing.shrinking import shrunk_rows
@@ -46,6 +48,18 @@ def test_a_library_is_named_with_its_version() -> None:
     assert rivals(["torch-compile"], CPU)[0].compiled
 
 
+def test_an_op_is_compared_with_itself_without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = {"loose": type("LooseKernel", (RMSNormPortableKernel,), {"general": False})}
+    monkeypatch.setattr(registry, "added_kernel_types", lambda op: added)
+    weighted = (call for call in drawn("RMSNormFwdOp") if "weight" in call.tensors)
+    call = next(call for call in weighted if 0 not in call.tensors["x"].shape)
+    op, given = construct(call), inputs(call)
+    own = rivals(["builtin"], CPU)[0].function(op)
+    assert own is not None
+    torch.testing.assert_close(own(given["x"], given["weight"]), op(**given))
+    assert [type(kernel).__name__ for kernel in op.iter_kernels()] == ["LooseKernel"]
+
+
 def test_an_op_without_a_comparison_has_none() -> None:
     call = drawn("DropoutFwdOp")[0]
     assert TORCH.function(construct(call)) is None
@@ -54,7 +68,7 @@ def test_an_op_without_a_comparison_has_none() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("flash", "no comparison is called flash; known: cublas, cudnn, "),
+        ("flash", "no comparison is called flash; known: builtin, cublas, cudnn, "),
         ("nowhere", "nowhere is not installed$"),
         ("known", "known is not installed; `pip install known-package` brings it$"),
         ("elsewhere", "elsewhere does not run on cpu"),

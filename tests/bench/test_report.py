@@ -21,7 +21,7 @@ from tileops.bench.report import html_page
 from tileops.bench.report.figures import families, figures, summary
 from tileops.bench.report.plots import histogram, roofline
 from tileops.bench.report.text import amount, duration, percent, tag, times
-from tileops.bench.results import Results
+from tileops.bench.results import Results, merged
 
 VOID = {"meta", "link", "input", "br"}
 MATCH = Match("RMSNormFwdOp", "prefill-bfloat16", 1e-5, ("RMSNorm", "x"), 2e-5, None, "")
@@ -141,6 +141,14 @@ def test_times_that_say_little_are_marked() -> None:
     assert "5.00 μs to 20.0 μs, 50 calls, unsteady" in page
     assert "2 unsteady" in page
     assert "unsteady<" not in html_page(Results([H200], [steady]))
+
+
+def test_rows_of_several_targets_are_all_shown() -> None:
+    ours = row("SumFwdOp", "rows")
+    theirs = {**ours, "target": "acme", "kernels": []}
+    both = merged([Results([H200], [ours]), Results([H200], [theirs])])
+    assert both.rows == [ours, theirs]
+    assert "target acme</td>" in html_page(both)
 
 
 def test_limits_that_nobody_knows_are_told() -> None:

@@ -88,7 +88,10 @@ def test_a_refused_call_ends_with_its_error(
         ((*NORM, "--shape", "x"), "--shape x: expected NAME=VALUE"),
         ((*NORM, "--shape", "y=2"), "--shape y=2: no y here; known: x, weight"),
         ((*NORM, "--shape", "x=2", "--shape", "x=3"), "x is given twice"),
-        ((*NORM, "--dtype", "T=float17"), "--dtype T=float17: not a registered dtype"),
+        (
+            (*NORM, "--dtype", "T=float17"),
+            "--dtype T=float17: not a registered dtype; did you mean 'float1",
+        ),
         ((*NORM, "--shape", "x=2x64", "--device", "cuda:99"), "device cuda:99 cannot be used"),
         ((*NORM, "--shape", "x=2x64", "--target", "nowhere"), "nowhere"),
     ],

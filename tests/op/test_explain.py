@@ -70,7 +70,7 @@ def test_text_of_a_report():
     op = add_op(kernels())(2.0)
     name = type(op).__name__
     assert str(op.explain(*pair(2))).splitlines() == [
-        f"{name} on cpu: served by builtin (detection)",
+        f"{name} on cpu: served by builtin (no target claims the device)",
         "  add: device=device(type='cpu'), n=2, alpha=2.0, dtype=torch.float32",
         "    plain (AddKernel): accepted",
         "    small (AddKernel): accepted",

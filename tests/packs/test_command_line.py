@@ -61,7 +61,7 @@ def test_validate_finds_what_its_code_gets_wrong(
 def test_explain_follows_its_body(run: Any) -> None:
     code, text = run("explain", "TwiceFwdOp", "--shape", "x=2x3", "--dtype", "T=float16")
     assert code == 0, text
-    assert text.startswith("TwiceFwdOp on cpu: served by builtin (detection)\n")
+    assert text.startswith("TwiceFwdOp on cpu: served by builtin (no target claims the device)\n")
     assert "torch (TorchKernel): accepted" in text
 
 

@@ -12,12 +12,16 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import tileops
+from tileops import Op
+from tileops._core.dispatch.table import install
+from tileops.backend import BUILTIN
 from tileops.errors import TileOpsError
 
 COMPILED, PLAIN = "torch-compile", "torch"
@@ -75,6 +79,17 @@ class Rival:
             return found(op, *inputs)
 
         return torch.compile(bound, dynamic=False) if self.compiled else bound
+
+
+class OwnRival(Rival):
+    """The op as it is without packages: by this library's own kernels, whatever others added."""
+
+    def function(self, op: Any) -> Callable[..., Any] | None:
+        """A second instance with the same parameters."""
+        given = {name: getattr(op, name) for name in op._parameter_names}
+        twin: Op = type(op)(**given, target=BUILTIN)
+        twin._use_table(install(type(op).__name__, op.interfaces, op.kernel_types, {}))
+        return twin
 
 
 _libraries: dict[str, Library] = {}
@@ -155,6 +170,14 @@ def _load(file: Path) -> None:
         raise BaselineFault(f"{file}: {type(error).__name__}: {error}") from error
 
 
+def _release() -> str:
+    """This library's version."""
+    try:
+        return version("tileops")
+    except PackageNotFoundError:
+        return "a checkout that is not installed"
+
+
 def rivals(names: Iterable[str], device: torch.device) -> list[Rival]:
     """The named libraries, each checked to be one that can be compared with here.
 
@@ -169,14 +192,16 @@ def rivals(names: Iterable[str], device: torch.device) -> list[Rival]:
 
 
 def _rival(name: str, device: torch.device) -> Rival:
+    if name == BUILTIN:
+        return OwnRival(name, _release(), {})
     found = _libraries.get(PLAIN if name == COMPILED else name)
     if found is None:
-        known = ", ".join(sorted({*_libraries, COMPILED}))
+        known = ", ".join(sorted({*_libraries, COMPILED, BUILTIN}))
         raise BaselineFault(f"no comparison is called {name}; known: {known}")
     if device.type not in found.devices:
         raise BaselineFault(f"{name} does not run on {device.type}")
-    version = found.version()
-    if version is None:
+    installed = found.version()
+    if installed is None:
         hint = f"; `pip install {found.package}` brings it" if found.package else ""
         raise BaselineFault(f"{name} is not installed{hint}")
-    return Rival(name, version, found.functions, name == COMPILED)
+    return Rival(name, installed, found.functions, name == COMPILED)

@@ -130,16 +130,17 @@ def _astray(data: Mapping[str, Any]) -> str | None:
 
 
 def merged(several: Sequence[Results]) -> Results:
-    """Several results as one; of rows of the same case on the same device the last one stays."""
+    """Several results as one; of rows of one case, device and target the last one stays."""
     whole = Results()
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str, str, str | None], dict[str, Any]] = {}
     for results in several:
         for row in results.rows:
             around = results.environments[row["environment"]]
             if around not in whole.environments:
                 whole.environments.append(around)
             place = whole.environments.index(around)
-            rows[row["op"], row["case"], around["device"]] = {**row, "environment": place}
+            key = row["op"], row["case"], around["device"], row["target"]
+            rows[key] = {**row, "environment": place}
     whole.rows = list(rows.values())
     return whole
 

@@ -12,6 +12,7 @@ import torch
 from tileops._core.spec.model import OpSpec
 from tileops._core.targets.selection import named_target
 from tileops._core.workload.cases import Case
+from tileops.backend import BUILTIN
 from tileops.bench.baselines import default_folder, load, rivals
 from tileops.bench.measuring import ROW_SECONDS, Manner, RowRecord
 from tileops.bench.results import Keeper, Results, ResultsFault
@@ -80,7 +81,7 @@ class Session:
                 reason = f"its rows are of {known['device']}, not of {environment['device']}"
                 raise ResultsFault(f"these results cannot be resumed: {reason}")
         folder = order.folder or default_folder()
-        if order.against:
+        if set(order.against) - {BUILTIN}:
             load(folder)
         self._manner = _manner(order)
         self._done = results.done(self._manner)

@@ -20,6 +20,7 @@ import torch
 
 from tileops._core.spec.registry import lookup
 from tileops._core.workload.cases import Case
+from tileops.backend import BUILTIN
 from tileops.bench.calls import bytes_of, row_call
 from tileops.bench.sweep import RowCase
 
@@ -79,7 +80,7 @@ def _compile(task: tuple[str, Case, str, tuple[str, ...], Path, str | None]) -> 
     with suppress(Exception):
         call = row_call(spec, case, device, target)
         call.launch(call.ours, 1)(0)
-        if against:
+        if set(against) - {BUILTIN}:
             load(folder)
         for rival in rivals(against, device):
             function = rival.function(call.op) if rival.compiled else None

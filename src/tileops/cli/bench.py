@@ -212,7 +212,7 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     if not results.rows and session.stopped is None:
         kind = "published" if published else "workload"
         raise UsageFault(
-            f"no {kind} row is of these labels and dtype; `tileops show OP` lists an op's rows"
+            f"no {kind} row is of these labels and dtype; `tileops run OP` tells what it has"
         )
     tally.tell(order.device)
     known = len(results.rows) - tally.states.total()

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tileops._core.lang.dtypes import is_registered
+from tileops._core.lang.dtypes import BITS, is_registered
 from tileops._core.lang.extents import excess
+from tileops._core.lang.spelling import suggest
 from tileops._core.spec.model import OpSpec, Param, TensorInput
 from tileops._core.spec.yaml12 import YamlFault, plain, read_yaml
 from tileops._core.workload.arguments import constructor_value, names_a_dtype
@@ -199,7 +200,7 @@ def _admitted(spec: OpSpec) -> dict[str, tuple[str, ...]]:
 
 def _dtype_name(text: str) -> str:
     if not is_registered(text):
-        raise ValueError("not a registered dtype")
+        raise ValueError(f"not a registered dtype{suggest(text, BITS)}")
     return text
 
 

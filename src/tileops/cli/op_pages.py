@@ -21,7 +21,7 @@ from tileops.cli.specs import class_of, table_of
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """Measured rows by op, each with the device's name."""
 
-MARK = "<!-- Written by `tileops docs` from specs, docstrings and results; edits are lost. -->"
+MARK = "<!-- Written by tileops docs from specs, docstrings and results; edits are lost. -->"
 """The first line of every page."""
 
 _COLUMNS = ("case", "device", "kernels", "time", "of the limit", "best other")

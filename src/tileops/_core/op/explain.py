@@ -26,6 +26,7 @@ from tileops._core.op.fakes import FollowingFakes
 from tileops._core.op.kinds import NO_KIND
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.tracing import active_fake_mode
+from tileops._core.targets.registry import BUILTIN
 from tileops.errors import TileOpsError, candidate_lines
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class Explanation:
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
-        served = f"served by {self.target} ({self.rule})" if self.target else "served by nothing"
+        rule = _UNCLAIMED if (self.target, self.rule) == (BUILTIN, "detection") else self.rule
+        served = f"served by {self.target} ({rule})" if self.target else "served by nothing"
         is_unsettled = self.device is None and self.error is not None
         place = "" if is_unsettled else f" on {self.device or 'an unknown device'}"
         yield f"{self.op}{place}: {served}"
@@ -349,6 +351,7 @@ class _ExplainedSubOp:
 
 
 _BUILDER = "the target has a builder for the whole op, which may refuse the call: it is not asked"
+_UNCLAIMED = "no target claims the device"
 _STOPPED = "the body cannot be followed further"
 
 

@@ -144,6 +144,12 @@ def _unknown_limits(found: Sequence[Figure]) -> Iterator[str]:
             yield f"Limits of {device} are unknown: {how}."
 
 
+def _server(row: Mapping[str, Any]) -> str:
+    """The kernels that served a row, or the target that did as a whole."""
+    kernels = ", ".join(map(_short, row["kernels"]))
+    return kernels or (f"target {row['target']}" if row["target"] else "none")
+
+
 def _row(figure: Figure) -> str:
     """A row and, folded, all that is known of it."""
     row, best, share = figure.row, figure.best, figure.efficiency
@@ -156,7 +162,7 @@ def _row(figure: Figure) -> str:
         tag("td", DASH if ratio is None else _ratio(ratio), data_name="ratio"),
         tag("td", DASH if share is None else _bar(share) + f" {percent(share)}",
             data_name="of the limit"),
-        tag("td", text(", ".join(map(_short, row["kernels"])) or "none"), data_name="kernel"),
+        tag("td", text(_server(row)), data_name="kernel"),
     ]  # fmt: skip
     data = {
         "data_op": row["op"].lower(),

@@ -124,6 +124,21 @@ def test_place_holds_another_op(part, outer):
     )
 
 
+def test_target_that_serves_the_whole_leaves_no_place_for_an_op(part, outer):
+    backend.register_kernel_builder(
+        op=outer.__name__, target="east", build_kernel=lambda x: lambda x: x + x
+    )
+    op = outer(target="east")
+    op(torch.ones(2))
+    with pytest.raises(ValueError) as caught:
+        op.delegate_for("first", None, part())
+    assert str(caught.value) == (
+        f"{outer.__name__}: stage 'first' cannot take an op any more: target 'east' serves this "
+        "one as a whole since an earlier call"
+    )
+    assert op.held_delegates() == ()
+
+
 def test_op_cannot_hold_itself_or_what_holds_it(outer):
     inner, middle, top = (outer() for _ in range(3))
     middle.delegate_for("first", None, inner)

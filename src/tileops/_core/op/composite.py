@@ -62,8 +62,8 @@ class Composite(Entries):
             KeyError: the stage is not declared.
             RuntimeError: a compiler traces the call, and nothing is held yet.
             TypeError: `given` is no op, or the identity cannot be hashed.
-            ValueError: `given` is held elsewhere in this op, another op is held here, or holding
-                it would form a cycle.
+            ValueError: `given` is held elsewhere in this op, another op is held here, holding it
+                would form a cycle, or a target that would bypass it serves the op already.
         """
         try:
             held = self._delegates[stage][identity]
@@ -136,6 +136,11 @@ class Composite(Entries):
 
     def _check_given(self, stage: str, identity: Hashable, given: Any) -> None:
         """`given` is an op that this one can hold at this place."""
+        if self._is_target_served():
+            raise ValueError(
+                f"{self._name}: stage {stage!r} cannot take an op any more: target "
+                f"{self._serving_target!r} serves this one as a whole since an earlier call"
+            )
         if not isinstance(given, Composite):
             raise TypeError(
                 f"{self._name}: stage {stage!r} takes an op, got a {type(given).__name__}"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileops._core.dispatch.kernel import Kernel
 from tileops._core.op.composite import Composite, UnrunStage
-from tileops._core.op.state import _UNRESOLVED
 from tileops._core.op.walk import each_once
 
 if TYPE_CHECKING:
@@ -72,10 +71,6 @@ class Records(Composite):
             }
             record = record.with_stages({**record.stages, **unrun})
         return plan.eval_roofline(record)
-
-    def _is_target_served(self) -> bool:
-        """Whether a target's builder serves the instance."""
-        return self._target_builder is not None and self._target_builder is not _UNRESOLVED
 
     def roof_key(self) -> str:
         """The compute unit that prices the FLOPs, as `unit.type`."""

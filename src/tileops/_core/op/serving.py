@@ -33,6 +33,10 @@ class Serving(Construction):
         """The target that serves the instance, `BUILTIN` for in-tree kernels, None before."""
         return self._serving_target
 
+    def _is_target_served(self) -> bool:
+        """Whether a target's builder serves the instance."""
+        return self._target_builder is not None and self._target_builder is not _UNRESOLVED
+
     def _selection(self, device: torch.device | None) -> Selection | None:
         """What selection gives for a call on `device`; changes nothing."""
         has_kernels = bool(self.kernel_types or self.interfaces)

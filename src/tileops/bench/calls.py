@@ -5,7 +5,6 @@ The data are those of the workload, the rules of judging those of the generated 
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Callable
@@ -17,10 +16,7 @@ import torch
 from torch import Tensor
 
 from tileops import Op
-from tileops._core import plugins
-from tileops._core.lang.spelling import suggest
 from tileops._core.spec.model import OpSpec
-from tileops._core.spec.names import reference_name
 from tileops._core.workload.cases import Case
 from tileops._core.workload.tensors import make_arguments
 from tileops.bench.clock import Launch
@@ -118,21 +114,6 @@ def row_call(spec: OpSpec, case: Case, device: torch.device, target: str | None 
     op = class_of(spec.name)(**parameters(form, str(device)), target=target)
     names = tuple(spec.signature.inputs)
     return RowCall(form, op, names, tamed(form, given, str(device)), device)
-
-
-def missing_reference(spec: OpSpec) -> str | None:
-    """What the package of an op lacks to judge it by; None where it holds a reference."""
-    name, function = f"{spec.home}.reference", reference_name(spec.name)
-    try:
-        module = plugins.module(name)
-    except ModuleNotFoundError as error:
-        if not plugins.is_missing(name, error):
-            raise
-        return f"there is no module {name}, which would hold the function {function}"
-    if hasattr(module, function):
-        return None
-    defined = [each for each in vars(module) if inspect.isfunction(getattr(module, each))]
-    return f"{name} has no function {function}{suggest(function, defined)}"
 
 
 def bytes_of(case: Case) -> int:

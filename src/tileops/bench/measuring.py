@@ -16,6 +16,7 @@ import torch
 from tileops import Op
 from tileops._core.plugins import FAILURES
 from tileops._core.spec.model import OpSpec
+from tileops._core.validate.objects import missing_reference
 from tileops._core.workload.cases import Case
 from tileops.bench.baselines import Rival
 from tileops.bench.calls import (
@@ -24,7 +25,6 @@ from tileops.bench.calls import (
     RowCall,
     bytes_of,
     fits,
-    missing_reference,
     row_call,
 )
 from tileops.bench.clock import Launch, Timing, captured, host_timing, race

@@ -58,7 +58,7 @@ def registration_faults(devices: Iterable[str]) -> list[Fault]:
 def _pack_faults() -> Iterator[Fault]:
     """Ops of packs whose class or spec cannot be used, or whose reference cannot be imported."""
     from tileops._core.runtime.plan import signature_plan_for
-    from tileops.bench.calls import missing_reference
+    from tileops._core.validate.objects import missing_reference
 
     for spec in all_specs():
         if spec.in_tree or spec.home is None or spec.status != "implemented":

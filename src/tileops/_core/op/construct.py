@@ -85,6 +85,15 @@ class Construction(OpState):
         if self.kernel_types or self.interfaces or registry.current.kernel_types:
             self._use_table(implementation_table(type(self)))
 
+    @classmethod
+    def _own_table(cls) -> ImplementationTable:
+        """The table of what the class declares, without what backends added.
+
+        Raises:
+            Exception: as `install`.
+        """
+        return install(cls.__name__, cls.interfaces, cls.kernel_types, {})
+
     def _use_table(self, table: ImplementationTable) -> None:
         self._installed_kernel_types = table.kernel_types
         self._keys_by_interface = table.keys_by_interface

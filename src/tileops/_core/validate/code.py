@@ -1,4 +1,4 @@
-"""Code against its spec: the class, its constructor, its `forward`, what it holds (45 to 51).
+"""Code against its spec: the class, its constructor, its `forward`, what it holds (45 to 54).
 
 Classes and functions are found by name, in the tree as in a pack; whatever their modules raise
 while they are imported becomes a finding.
@@ -18,7 +18,8 @@ from tileops._core.lang.spelling import suggest
 from tileops._core.lang.values import shown
 from tileops._core.plugins import described
 from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
-from tileops._core.validate.objects import unusable_class, unusable_function
+from tileops._core.validate.body import check_bodies
+from tileops._core.validate.objects import missing_reference, unusable_class, unusable_function
 from tileops._core.validate.operators import check_operators
 
 _ANNOTATIONS = {int, float, bool, str, "int", "float", "bool", "str"}
@@ -45,6 +46,9 @@ def check_code(spec: OpSpec, is_sound: bool) -> Iterator[Finding]:
     yield from _check_init(spec, found)
     yield from _check_forward(spec, found)
     yield from _check_composition(spec, found)
+    yield from _check_table(spec, found)
+    yield from check_bodies(spec, found)
+    yield from _check_reference(spec)
     if is_sound:
         yield from check_operators(spec, found)
 
@@ -244,6 +248,34 @@ def _check_composition(spec: OpSpec, cls: Any) -> Iterator[Finding]:
             yield _error(spec, 49, f"composition.stages[{number}].kernel", reason)
     for key in sorted(keys - {stage.kernel for stage in stages}):
         yield _error(spec, 49, "composition.stages", f"no stage names the kernel type {key!r}")
+
+
+# kernels and reference
+
+
+def _check_table(spec: OpSpec, cls: Any) -> Iterator[Finding]:
+    try:
+        table = cls._own_table()
+    except Exception as error:
+        _, is_ours, reason = described(error).partition(f"{spec.name}: ")
+        yield _error(spec, 52, "", reason if is_ours else described(error))
+        return
+    for interface, keys in table.keys_by_interface.items():
+        if not any(table.kernel_types[key].general for key in keys):
+            reason = "no kernel type is general, so a call that the others refuse is not served"
+            message = f"at the interface {interface!r} {reason}"
+            yield Finding.of(spec.name, "", 52, message, "advisory")
+
+
+def _check_reference(spec: OpSpec) -> Iterator[Finding]:
+    if spec.home is None:
+        return
+    try:
+        missing = missing_reference(spec)
+    except Exception as error:
+        missing = f"{spec.home}.reference cannot be imported: {described(error)}"
+    if missing is not None:
+        yield Finding.of(spec.name, "", 54, f"nothing to judge the op by: {missing}", "advisory")
 
 
 # named objects

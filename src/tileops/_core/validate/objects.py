@@ -1,9 +1,14 @@
-"""Whether the classes and functions that a spec names can be used."""
+"""Whether the classes and functions that a spec names, or is named after, can be used."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
+from tileops._core import plugins
+from tileops._core.lang.spelling import suggest
+from tileops._core.spec.model import OpSpec
+from tileops._core.spec.names import reference_name
 from tileops._core.spec.objects import class_of, function_of
 from tileops.errors import ManifestError
 
@@ -16,6 +21,21 @@ def unusable_class(path: str) -> str | None:
 def unusable_function(path: str) -> str | None:
     """Why a dotted name gives no function of one argument, or None."""
     return _fault(function_of, path)
+
+
+def missing_reference(spec: OpSpec) -> str | None:
+    """What the package of an op lacks to judge it by; None where it holds a reference."""
+    name, function = f"{spec.home}.reference", reference_name(spec.name)
+    try:
+        module = plugins.module(name)
+    except ModuleNotFoundError as error:
+        if not plugins.is_missing(name, error):
+            raise
+        return f"there is no module {name}, which would hold the function {function}"
+    if hasattr(module, function):
+        return None
+    defined = [each for each in vars(module) if inspect.isfunction(getattr(module, each))]
+    return f"{name} has no function {function}{suggest(function, defined)}"
 
 
 def _fault(find: Callable[[str], object], path: str) -> str | None:

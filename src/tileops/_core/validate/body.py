@@ -1,0 +1,112 @@
+"""What the text of a class plainly says: what `__init__` keeps, what `forward` asks for (53).
+
+Only a class's own methods are read, and only what nothing they do could make right is told: where
+an instance is handed to other code, or the text is not there, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import tileops
+from tileops._core.lang.spelling import suggest
+from tileops._core.spec.model import Finding, OpSpec
+
+_ASKING = {"kernel_for": "interfaces", "delegate_for": "delegate_types"}
+"""Methods whose first argument names something, and what of the class declares it."""
+
+
+def check_bodies(spec: OpSpec, cls: type[Any]) -> Iterator[Finding]:
+    """Findings about the methods that a class defines."""
+    for method, check in (("__init__", _check_init), ("forward", _check_forward)):
+        node = _own(cls, method)
+        if node is not None:
+            yield from check(spec, cls, node)
+
+
+def _own(cls: type[Any], method: str) -> ast.FunctionDef | None:
+    """A method as the class writes it; None where it has none, or its text is not there."""
+    function = vars(cls).get(method)
+    if not isinstance(function, FunctionType):
+        return None
+    try:
+        found = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, SyntaxError):
+        return None
+    node = found[0] if found else None
+    return node if isinstance(node, ast.FunctionDef) and node.name == method else None
+
+
+def _check_forward(spec: OpSpec, cls: type[Any], node: ast.FunctionDef) -> Iterator[Finding]:
+    """`forward` asks for declared interfaces and stages, where it names them."""
+    asking = {each: each.attr for each in _attributes(node, _self(node)) if each.attr in _ASKING}
+    for call in ast.walk(node):
+        if not (isinstance(call, ast.Call) and call.func in asking and call.args):
+            continue
+        declaring, name = _ASKING[asking[call.func]], call.args[0]
+        declared = list(getattr(cls, declaring))
+        if isinstance(name, ast.Constant) and name.value not in declared:
+            hint = suggest(str(name.value), declared)
+            yield _error(spec, f"forward asks for {name.value!r}, no key of {declaring}{hint}")
+
+
+def _check_init(spec: OpSpec, cls: type[Any], node: ast.FunctionDef) -> Iterator[Finding]:
+    """`__init__` calls that of `Op`, and keeps every parameter."""
+    own = _self(node)
+    attributes = list(_attributes(node, own))
+    uses = sum(isinstance(each, ast.Name) and each.id == own for each in ast.walk(node))
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    supers = [call for call in calls if _is_super(call)]
+    inits = [call for call in calls if _is_super_init(call)]
+    hands_out = uses > len(attributes) or len(supers) > len(inits)
+    if hands_out or any(call.func in attributes for call in calls) or _is_odd(attributes):
+        return
+    if not inits:
+        yield _error(spec, "__init__ never calls super().__init__(target=target)")
+    elif super(cls, cls).__init__ is tileops.Op.__init__:
+        stored = {each.attr for each in attributes if isinstance(each.ctx, ast.Store)}
+        for name in spec.signature.params:
+            if name not in stored and not hasattr(cls, name):
+                yield _error(spec, f"__init__ never assigns self.{name}")
+
+
+def _is_odd(attributes: list[ast.Attribute]) -> bool:
+    """Whether an instance is reached by its innards, such as `__dict__`."""
+    return any(each.attr.startswith("__") for each in attributes)
+
+
+def _self(node: ast.FunctionDef) -> str:
+    """What a method calls its instance."""
+    return [*node.args.posonlyargs, *node.args.args][0].arg
+
+
+def _attributes(node: ast.FunctionDef, owner: str) -> Iterator[ast.Attribute]:
+    """The attributes of a name."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and (
+            isinstance(each.value, ast.Name) and each.value.id == owner
+        ):
+            yield each
+
+
+def _is_super(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "super"
+
+
+def _is_super_init(call: ast.Call) -> bool:
+    owner = call.func
+    return (
+        isinstance(owner, ast.Attribute)
+        and owner.attr == "__init__"
+        and isinstance(owner.value, ast.Call)
+        and _is_super(owner.value)
+    )
+
+
+def _error(spec: OpSpec, message: str) -> Finding:
+    return Finding.of(spec.name, "", 53, message)

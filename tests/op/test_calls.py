@@ -457,7 +457,7 @@ def test_gradients_are_refused_unless_asked_to_be_left_out():
     with pytest.raises(RuntimeError) as caught:
         op(torch.ones(2), x)
     assert str(caught.value) == (
-        f"{type(op).__name__}: y requires grad, but the spec names no backward op for this call; "
+        f"{type(op).__name__}: y requires grad, but the spec names no backward op; "
         "call it under torch.no_grad() for detached results"
     )
     with torch.no_grad():

@@ -132,8 +132,10 @@ def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
     names = [
         name for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad
     ]
-    backward, cause = op._spec.backward, "the spec names no backward op for this call"
-    if backward is not None and tensors.get("out") is None:
+    backward, cause = op._spec.backward, "the spec names no backward op"
+    if backward is not None and tensors.get("out") is not None:
+        cause = f"{cause} for calls with out"
+    elif backward is not None:
         names = [name for name in names if name not in backward.outputs.values()]
         cause = f"{backward.op} gives no gradient of it"
     raise _no_gradient(op, ", ".join(names), cause)

@@ -9,7 +9,6 @@ import shlex
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def test_examples_run(path: Path) -> None:
     """Blocks of one document share their names and a folder.
 
     A block marked `file NAME` is a file that lies where the later ones run, `fragment` is parsed
-    only, `raises ERROR` raises, and what is marked `tilelang` needs it. What is appended to the
+    only, `raises ERROR` raises what its last line begins, and what is marked `tilelang` needs it. What is appended to the
     tree and what runs there is the matter of `test_contributing`.
     """
     names: dict[str, Any] = {"__name__": "example"}
@@ -53,7 +52,7 @@ def test_examples_run(path: Path) -> None:
         elif language == "console" and words in RUNNABLE:
             run_session(body)
         elif language == "python":
-            run_block(compile(ast.parse(body), str(path), "exec"), words, names)
+            run_block(body, str(path), words, names)
 
 
 def write(file: Path, body: str) -> None:
@@ -61,9 +60,11 @@ def write(file: Path, body: str) -> None:
     file.write_text(f"{body}\n", encoding="utf-8")
 
 
-def run_block(code: CodeType, words: list[str], names: dict[str, Any]) -> None:
+def run_block(body: str, path: str, words: list[str], names: dict[str, Any]) -> None:
+    code = compile(ast.parse(body), path, "exec")
     if words[:1] == ["raises"]:
-        with pytest.raises(getattr(errors, words[1])):
+        told = body.splitlines()[-1].removeprefix("# ").removesuffix("…")
+        with pytest.raises(getattr(errors, words[1]), match=f"^{re.escape(told)}"):
             exec(code, names)
     elif words[:1] not in (["fragment"], ["append"]):
         exec(code, names)

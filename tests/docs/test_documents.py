@@ -42,8 +42,8 @@ def test_examples_run(path: Path) -> None:
     """Blocks of one document share their names and a folder.
 
     A block marked `file NAME` is a file that lies where the later ones run, `fragment` is parsed
-    only, `raises ERROR` raises what its last line begins, and what is marked `tilelang` needs it. What is appended to the
-    tree and what runs there is the matter of `test_contributing`.
+    only, `raises ERROR` raises what its last line begins, and what is marked `tilelang` needs it.
+    What is appended to the tree and what runs there is the matter of `test_contributing`.
     """
     names: dict[str, Any] = {"__name__": "example"}
     for (language, *words), body in filter(itemgetter(0), all_fences(path)):

@@ -37,7 +37,7 @@ def test_default_target():
     for target in ("east", BUILTIN, None):
         backend.set_default_target(target)
         assert backend.default_target() == target
-    with pytest.raises(UnknownTargetError, match=r"target 'west' is not registered; .*: 'east'"):
+    with pytest.raises(UnknownTargetError, match=r"target 'west' is not registered; .*'east'"):
         backend.set_default_target("west")
 
 

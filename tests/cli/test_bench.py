@@ -228,6 +228,7 @@ def test_others_are_named_timed_and_judged(
     _, good, bad, lazy, _, *without = outcome.out.splitlines()
     ops = [line.partition("; ")[0] for line in without]
     assert ops == [
+        "no row that was asked for is called none-such",
         *(f"{name} has no function for AbsFwdOp" for name in ("good", "bad", "lazy")),
         "idle has no function for RMSNormFwdOp, AbsFwdOp",
     ]
@@ -381,6 +382,10 @@ def test_what_is_wrong_is_not_timed(tileops: Run, monkeypatch: pytest.MonkeyPatc
         (("--mapping", "file"), "--mapping maps the rows of --published: give that too"),
         (("--tolerance", "0.2"), "--tolerance is of the ratios of --check: give that too"),
         (("--baselines", "."), "--baselines holds the functions of --against: give that too"),
+        (
+            ("--tolerance", "1"),
+            "argument --tolerance: expected a number of at least 0 and below 1, got 1",
+        ),
         (("--against", ""), "argument --against: expected names between commas, got ''"),
         (("--against", "torch,"), "argument --against: expected names between commas, got torch,"),
         (("--published", "/no/such/times.csv"), "No such file"),

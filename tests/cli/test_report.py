@@ -89,6 +89,8 @@ def test_without_results_those_of_the_checkout_are_shown(
 def test_arguments_that_cannot_be_used(tileops: Run, found: Path) -> None:
     for arguments, message in (
         (("/no/such/file",), "/no/such/file: No such file or directory"),
+        (("",), ".: Is a directory"),
+        (("/",), "/: Is a directory"),
         ((str(found), "-o", "/no/such/folder/x"), "/no/such/folder/x: No such file"),
         ((str(found), "--mapping", "x"), "--mapping maps the rows of --against"),
         ((str(found), "-o", str(found)), f"{found} holds the results: -o FILE writes elsewhere"),

@@ -135,6 +135,7 @@ def test_a_row_too_large_is_left_out(tileops: Run, monkeypatch: pytest.MonkeyPat
     ("arguments", "message"),
     [
         (("run", "RMSNormFwdOp", "--row", "none"), "RMSNormFwdOp has no case of row none; known: "),
+        ((*DECODE, "--row", "none", "--row", "nil"), "no case of row none or nil; known: "),
         (
             ("run", "RMSNormFwdOp", "--dtype", "int8"),
             "has no case of dtype int8; known: llama-3.1-8b-prefill-float16, ",

@@ -85,6 +85,7 @@ class Session:
             load(folder)
         self._manner = _manner(order)
         self._done = results.done(self._manner)
+        self._named: set[str | None] = set()
         rows = by_turns(order.specs, self._left, largest=order.largest)
         if order.jobs:
             target = self._manner.target
@@ -102,6 +103,11 @@ class Session:
             names = [s.name for s in self._order.specs if s.name not in rival.functions]
             if names:
                 yield rival.name, names
+
+    def unknown_labels(self) -> list[str]:
+        """Labels that were asked for and that no case has, once all rows were read."""
+        labels = () if self.stopped else self._order.labels or ()
+        return [label for label in labels if label not in self._named]
 
     @property
     def most(self) -> int:
@@ -123,6 +129,8 @@ class Session:
     def _left(self, spec: OpSpec) -> list[Case]:
         order = self._order
         chosen = chosen_cases(spec, order.labels, order.dtype, order.rows)
+        for case in chosen:
+            self._named |= {case.id, case.setting.row.label}
         return [case for case in chosen if (spec.name, case.id) not in self._done]
 
 

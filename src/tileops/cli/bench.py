@@ -155,7 +155,7 @@ def _add_keeping(kept: argparse._ArgumentGroup) -> None:
     )
     kept.add_argument(
         "--tolerance",
-        type=at_least(float, 0),
+        type=at_least(float, 0, below=1),
         metavar="SHARE",
         help="the share by which --check lets a ratio fall; 0.1 by default",
     )
@@ -221,6 +221,8 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
         print(f"{known} known before" + (f", {known_wrong} of them wrong" if known_wrong else ""))
     if session.stopped:
         print(f"stopped: {session.stopped}")
+    for label in session.unknown_labels():
+        print(f"no row that was asked for is called {label}")
     _tell_uncompared(args, session)
     if published:
         _tell_unlike(published)

@@ -13,22 +13,27 @@ SOME = 1e-3
 """The fewest seconds in which something can be done."""
 
 
-def at_least(kind: type[int] | type[float], least: float) -> Callable[[str], float]:
-    """The `type` of an argument that is a finite number, and not too small a one.
+def at_least(
+    kind: type[int] | type[float], least: float, below: float = math.inf
+) -> Callable[[str], float]:
+    """The `type` of an argument that is a finite number, neither too small nor too large a one.
 
     Args:
         kind: `int` or `float`.
         least: the least that is taken.
+        below: what is more than all that is taken.
     """
     what = "a whole number" if kind is int else "a number"
 
     def read(text: str) -> float:
         with suppress(ValueError):
             value = kind(text)
-            if least <= value < math.inf:
+            if least <= value < below:
                 return value
         shown = text or repr(text)
-        raise argparse.ArgumentTypeError(f"expected {what} of at least {least:g}, got {shown}")
+        most = f" and below {below:g}" if below < math.inf else ""
+        wanted = f"{what} of at least {least:g}{most}"
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {shown}")
 
     return read
 

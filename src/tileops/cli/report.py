@@ -69,10 +69,9 @@ def _write(args: argparse.Namespace, tell: Tell) -> dict[str, Any]:
     from tileops.bench.results import merged, read_results
 
     files = args.results or _kept()
-    default = files[0].with_suffix(".html") if args.results else Path("tileops.html")
     results = merged([read_results(file) for file in counted(files, tell)])
     peers = peer_matches(results.rows, args.against, args.mapping) if args.against else []
-    path = args.out or default
+    path = args.out or (files[0].with_suffix(".html") if args.results else Path("tileops.html"))
     if path.resolve() in {file.resolve() for file in files}:
         raise UsageFault(f"{path} holds the results: -o FILE writes elsewhere")
     try:

@@ -99,8 +99,9 @@ def _cases(spec: OpSpec, wishes: Wishes) -> list[Case]:
     class_of(spec)
     if wishes.is_own:
         return [own_case(spec, wishes)]
-    labels = wishes.rows
     try:
+        missing = [label for label in wishes.rows or () if not chosen_cases(spec, [label])]
+        labels = missing or wishes.rows
         found = [case for case in chosen_cases(spec, labels) if wishes.admit(case)]
         known = [case.id for case in chosen_cases(spec)] if not found else []
     except RowFault as fault:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,33 @@ def test_torch_gives_what_the_reference_gives(op: str) -> None:
         if tried == CALLS:
             break
     assert tried
+
+
+ONE_OF_EACH = {function.__module__: op for op, function in TORCH.functions.items()}
+
+
+@pytest.mark.parametrize("op", ONE_OF_EACH.values(), ids=lambda op: f"{op}")
+def test_the_compiler_finds_the_module_of_a_function(
+    op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    (compiled,) = rivals(["torch-compile"], CPU)
+    call = next(each for each in shrunk_rows(op).values() if each is not None)
+    given = inputs(call)
+    wanted = expected(call, given)
+    function = compiled.function(construct(call))
+    assert function is not None
+    returned = function(*(given.get(name) for name in spec_of(op).signature.inputs))
+    assert_close(call, given, returned, wanted)
+
+
+def test_modules_of_one_name_are_two(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "norm.py").write_text(f"WHICH = {folder!r}")
+        load(tmp_path / folder)
+    held = [each for name, each in sys.modules.items() if name.startswith("tileops_baselines_")]
+    assert {"one", "two"} <= {getattr(module, "WHICH", None) for module in held}
 
 
 def test_a_library_is_named_with_its_version() -> None:

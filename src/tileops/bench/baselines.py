@@ -10,11 +10,13 @@ optional: one that is not installed has no version and is left out.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 
@@ -160,13 +162,16 @@ def load(folder: Path) -> None:
 
 
 def _load(file: Path) -> None:
-    spec = importlib.util.spec_from_file_location(f"tileops_baselines_{file.stem}", file)
+    """Load one module, under a name of its own by which torch's compiler finds it again."""
+    name = f"tileops_baselines_{crc32(bytes(file.parent)):08x}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise BaselineFault(f"{file}: {type(error).__name__}: {error}") from error
 
 

@@ -29,25 +29,48 @@ held, start = resident(), time.process_time()
 print(time.process_time() - start, resident() - held)
 """
 
+_COUNTER = """
+import sys
+{before}
+calls = 0
+def count(frame, event, argument):
+    global calls
+    calls += event in ("call", "c_call")
+sys.setprofile(count)
+{statement}
+sys.setprofile(None)
+print(calls)
+"""
+
 
 def imported(statement: str, before: str = "") -> tuple[float, float]:
     """Milliseconds of the processor and megabytes that a statement takes in a new process.
 
     The least of some runs, from compiled modules.
     """
-    program = _PROBE.format(statement=statement, before=before)
-    runs = []
+    texts = _printed(_PROBE.format(statement=statement, before=before), 4)
+    seconds, held = zip(*(map(float, text.split()) for text in texts), strict=True)
+    return min(seconds) * 1e3, min(held) / 2**20
+
+
+def import_calls(statement: str, before: str = "") -> int:
+    """Function calls that a statement makes in a new process, from compiled modules."""
+    *_, last = _printed(_COUNTER.format(statement=statement, before=before), 2)
+    return int(last)
+
+
+def _printed(program: str, runs: int) -> list[str]:
+    """What some runs of a program print; the first of them compiles its modules."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        for _ in range(4):
-            text = subprocess.run(
-                [sys.executable, "-c", program],
-                capture_output=True, text=True, check=True, env=environment,
-            ).stdout  # fmt: skip
-            seconds, held = map(float, text.split())
-            runs.append((seconds * 1e3, held / 2**20))
-    return min(run[0] for run in runs), min(run[1] for run in runs)
+        command = [sys.executable, "-c", program]
+        return [
+            subprocess.run(
+                command, capture_output=True, text=True, check=True, env=environment
+            ).stdout
+            for _ in range(runs)
+        ]
 
 
 def constructed(count: int = 2000) -> float:

@@ -117,7 +117,7 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("bench", "--budget", "-1"), "expected a number of at least 0, got -1"),
         (("bench", "--patience", "0"), "expected a number of at least 0.001, got 0"),
         (("bench", "--jobs", "-5"), "expected a whole number of at least 0, got -5"),
-        (("bench", "--tolerance", "x"), "expected a number of at least 0, got x"),
+        (("bench", "--tolerance", "x"), "expected a number of at least 0 and below 1, got x"),
         (
             ("bench", "--family", "nrm"),
             "no family of implemented ops is called nrm; did you mean norm?\n",

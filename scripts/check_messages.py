@@ -31,6 +31,7 @@ TESTS = (
     "tests/docs/test_finding_codes.py",
     "tests/op/test_calls.py",
     "tests/op/test_code_against_spec.py",
+    "tests/op/test_code_without_calls.py",
     "tests/op/test_copies.py",
     "tests/op/test_definition.py",
     "tests/op/test_explain.py",

@@ -1,0 +1,183 @@
+"""What the validator sees of a class without a call: its table, its methods, its reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tileops
+from op.classes import ALIVE, SPEC, findings, op_class, own_specs  # noqa: F401
+from tileops import manifest
+from tileops._core.validate import objects
+from tileops.kernels import CallSpec, Kernel, KernelInterface
+
+
+class ScaledCall(CallSpec):
+    pass
+
+
+class ScaledInterface(KernelInterface):
+    request = ScaledCall
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor: ...
+
+
+class ScaledKernel(Kernel, ScaledInterface):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_a_table_that_cannot_be_installed() -> None:
+    op_class("UntabledFwdOp", SPEC, interfaces={"scaled": ScaledKernel, "odd": Any})
+    assert findings("UntabledFwdOp") == [
+        ("", 52, f"interface 'odd' is {Any!r}, not a KernelInterface class")
+    ]
+    op_class("NoMappingFwdOp", SPEC, interfaces=["scaled"])
+    assert findings("NoMappingFwdOp") == [
+        ("", 52, "AttributeError: 'list' object has no attribute 'items'")
+    ]
+
+
+def test_an_interface_without_a_general_kernel_type_is_remarked() -> None:
+    declared = {"interfaces": {"scaled": ScaledInterface}, "kernel_types": {"fast": ScaledKernel}}
+    op_class("FastOnlyFwdOp", SPEC, **declared)
+    (found,) = manifest.validate("FastOnlyFwdOp").findings
+    assert (found.level, found.message) == (
+        "advisory",
+        "[V52] at the interface 'scaled' no kernel type is general, so a call that the others "
+        "refuse is not served",
+    )
+
+
+def defined(cls: type[Any]) -> list[tuple[str, int, str]]:
+    """What is found about a class that was just defined."""
+    ALIVE.append(cls)
+    return findings(cls.__name__)
+
+
+def test_a_constructor_that_never_reaches_the_base() -> None:
+    manifest.register({"UnbasedFwdOp": SPEC})
+
+    class UnbasedFwdOp(tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.gain, self.mode = gain, mode
+
+        def forward(self, x, w=None, out=None):
+            return x
+
+    assert defined(UnbasedFwdOp) == [
+        ("", 53, "__init__ never calls super().__init__(target=target)")
+    ]
+
+
+def test_a_parameter_that_is_never_kept() -> None:
+    manifest.register({"ForgetfulFwdOp": SPEC})
+
+    class ForgetfulFwdOp(tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.gain = gain
+            super().__init__(target=target)
+
+        def forward(self, x, w=None, out=None):
+            return x
+
+    assert defined(ForgetfulFwdOp) == [("", 53, "__init__ never assigns self.mode")]
+
+
+def test_what_forward_asks_for_and_nothing_declares() -> None:
+    manifest.register({"AskingFwdOp": SPEC})
+
+    class AskingFwdOp(tileops.Op):
+        interfaces = {"scaled": ScaledInterface}
+
+        def forward(self, x, w=None, out=None):
+            name = "unknown"
+            self.kernel_for("scaled", ScaledCall())
+            self.kernel_for(name, ScaledCall())
+            self.delegate_for("norm", None)
+            return self.kernel_for("scale", ScaledCall())(x)
+
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.gain = self.mode = None
+            self._keep(gain, mode)
+
+        def _keep(self, gain, mode):
+            super().__init__()
+
+    assert sorted(defined(AskingFwdOp))[1:] == [
+        ("", 53, "forward asks for 'norm', no key of delegate_types"),
+        ("", 53, "forward asks for 'scale', no key of interfaces; did you mean 'scaled'?"),
+    ]
+
+
+class Kept(tileops.Op):
+    def __init__(self, gain=1.0, *, mode="a", target=None):
+        self.gain, self.mode = gain, mode
+        super().__init__(target=target)
+
+    def forward(self, x, w=None, out=None):
+        return x
+
+
+def test_constructors_that_keep_parameters_in_other_ways() -> None:
+    names = ("InnardsFwdOp", "SettingFwdOp", "CallingFwdOp", "DerivedFwdOp", "PropertyFwdOp")
+    manifest.register(dict.fromkeys(names, SPEC))
+
+    class InnardsFwdOp(Kept):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.__dict__.update(gain=gain, mode=mode)
+            super().__init__(target=target)
+
+    class SettingFwdOp(Kept):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            for name, value in (("gain", gain), ("mode", mode)):
+                setattr(self, name, value)
+            tileops.Op.__init__(self, target=target)
+
+    class CallingFwdOp(Kept):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self._keep(gain, mode, target)
+
+        def _keep(self, gain, mode, target):
+            super().__init__(gain, mode=mode, target=target)
+
+    class DerivedFwdOp(Kept):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            super().__init__(gain, mode=mode, target=target)
+
+    class PropertyFwdOp(tileops.Op):
+        mode = "a"
+
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self._gain = gain
+            super().__init__(target=target)
+
+        @property
+        def gain(self):
+            return self._gain
+
+        forward = Kept.forward
+
+    classes = (InnardsFwdOp, SettingFwdOp, CallingFwdOp, DerivedFwdOp, PropertyFwdOp)
+    assert [defined(cls) for cls in classes] == [[]] * 5
+
+
+def test_a_missing_reference_is_remarked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileops.norm import reference
+
+    monkeypatch.setattr(reference, "rms_norms", reference.rms_norm, raising=False)
+    monkeypatch.delattr(reference, "rms_norm")
+    (found,) = manifest.validate("RMSNormFwdOp").findings
+    assert found.level == "advisory"
+    assert found.message.startswith(
+        "[V54] nothing to judge the op by: tileops.norm.reference has no function rms_norm; did "
+    )
+
+    def broken(name: str) -> Any:
+        raise OSError("no disk")
+
+    monkeypatch.setattr(objects.plugins, "module", broken)
+    (found,) = manifest.validate("RMSNormFwdOp").findings
+    assert found.message.endswith("tileops.norm.reference cannot be imported: OSError: no disk")

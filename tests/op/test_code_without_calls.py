@@ -175,6 +175,15 @@ def test_a_missing_reference_is_remarked(monkeypatch: pytest.MonkeyPatch) -> Non
         "[V54] nothing to judge the op by: tileops.norm.reference has no function rms_norm; did "
     )
 
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(name, name=name)
+
+    monkeypatch.setattr(objects.plugins, "module", absent)
+    (found,) = manifest.validate("RMSNormFwdOp").findings
+    assert found.message.endswith(
+        "there is no module tileops.norm.reference, which would hold the function rms_norm"
+    )
+
     def broken(name: str) -> Any:
         raise OSError("no disk")
 

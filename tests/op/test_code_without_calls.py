@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -33,10 +34,6 @@ def test_a_table_that_cannot_be_installed() -> None:
     op_class("UntabledFwdOp", SPEC, interfaces={"scaled": ScaledKernel, "odd": Any})
     assert findings("UntabledFwdOp") == [
         ("", 52, f"interface 'odd' is {Any!r}, not a KernelInterface class")
-    ]
-    op_class("NoMappingFwdOp", SPEC, interfaces=["scaled"])
-    assert findings("NoMappingFwdOp") == [
-        ("", 52, "AttributeError: 'list' object has no attribute 'items'")
     ]
 
 
@@ -84,6 +81,21 @@ def test_a_parameter_that_is_never_kept() -> None:
             return x
 
     assert defined(ForgetfulFwdOp) == [("", 53, "__init__ never assigns self.mode")]
+
+
+def test_a_target_that_is_never_passed_on() -> None:
+    manifest.register({"UntargetedFwdOp": SPEC})
+
+    class UntargetedFwdOp(tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.gain, self.mode = gain, mode
+            super().__init__()
+
+        forward = Kept.forward
+
+    assert defined(UntargetedFwdOp) == [
+        ("", 53, "__init__ calls super().__init__() without target=target")
+    ]
 
 
 def test_what_forward_asks_for_and_nothing_declares() -> None:
@@ -162,6 +174,150 @@ def test_constructors_that_keep_parameters_in_other_ways() -> None:
 
     classes = (InnardsFwdOp, SettingFwdOp, CallingFwdOp, DerivedFwdOp, PropertyFwdOp)
     assert [defined(cls) for cls in classes] == [[]] * 5
+
+
+def kept(init):
+    """Keep the parameters before a constructor runs."""
+
+    @functools.wraps(init)
+    def __init__(self, gain=1.0, *, mode="a", target=None):
+        self.gain, self.mode = gain, mode
+        init(self, gain, mode=mode, target=target)
+
+    return __init__
+
+
+class Setting:
+    """Sets what it is given together."""
+
+    def __setattr__(self, name, value):
+        for each, item in value.items() if name == "given" else ((name, value),):
+            super().__setattr__(each, item)
+
+
+def test_constructors_that_other_code_makes_right() -> None:
+    names = ("DecoratedFwdOp", "TogetherFwdOp", "BoundFwdOp", "MixedFwdOp")
+    manifest.register(dict.fromkeys(names, SPEC))
+
+    class DecoratedFwdOp(tileops.Op):
+        @kept
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            super().__init__(target=target)
+
+        forward = Kept.forward
+
+    class TogetherFwdOp(tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.both = gain, mode
+            super().__init__(target=target)
+
+        @property
+        def both(self):
+            return self.gain, self.mode
+
+        @both.setter
+        def both(self, values):
+            self.gain, self.mode = values
+
+        forward = Kept.forward
+
+    class BoundFwdOp(tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            keep = self._keep
+            keep(gain, mode)
+            super().__init__(target=target)
+
+        def _keep(self, gain, mode):
+            self.gain, self.mode = gain, mode
+
+        forward = Kept.forward
+
+    class MixedFwdOp(Setting, tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.given = {"gain": gain, "mode": mode}
+            super().__init__(target=target)
+
+        forward = Kept.forward
+
+    for cls in (DecoratedFwdOp, TogetherFwdOp, BoundFwdOp, MixedFwdOp):
+        assert cls(2.0).gain == 2.0
+        assert defined(cls) == []
+
+
+def test_a_class_that_looks_its_kernels_up_in_its_own_way() -> None:
+    manifest.register({"RenamingFwdOp": SPEC})
+
+    class RenamingFwdOp(Kept):
+        interfaces = {"scaled": ScaledInterface}
+        kernel_types = {"any": type("AnyKernel", (ScaledKernel,), {"general": True})}
+
+        def kernel_for(self, interface, call):
+            return super().kernel_for(f"{interface}d", call)
+
+        def forward(self, x, w=None, out=None):
+            return self.kernel_for("scale", ScaledCall())(x)
+
+    assert defined(RenamingFwdOp) == []
+
+
+def test_lines_that_stand_further_left_than_their_method() -> None:
+    manifest.register({"LeftFwdOp": SPEC})
+
+    class LeftFwdOp(tileops.Op):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.text = """A text of two lines,
+the second without indent."""
+            self.gain = gain
+            super().__init__(target=target)
+
+        forward = Kept.forward
+
+    assert defined(LeftFwdOp) == [("", 53, "__init__ never assigns self.mode")]
+
+
+def test_methods_that_name_no_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest.register({"NamelessFwdOp": SPEC})
+
+    class NamelessFwdOp(tileops.Op):
+        def __init__(*own, target=None):
+            own[0].gain, own[0].mode = 1.0, "a"
+            tileops.Op.__init__(own[0], target=target)
+
+        def forward(self, x, w=None, out=None):
+            return x
+
+    def forward(*tensors):
+        return tensors[1]
+
+    assert [check for _, check, _ in defined(NamelessFwdOp)] == [47]
+    monkeypatch.setattr(NamelessFwdOp, "forward", forward)
+    assert [check for _, check, _ in findings("NamelessFwdOp")] == [47, 48]
+
+
+@pytest.mark.parametrize("name", ["kernel_types", "interfaces", "delegate_types"])
+def test_a_declaration_that_is_no_mapping(name: str) -> None:
+    op_class("MaplessFwdOp", SPEC, **{name: None})
+    assert findings("MaplessFwdOp") == [("", 52, f"{name} must be a mapping, got a NoneType")]
+
+
+def test_a_delegate_that_is_no_class() -> None:
+    op_class("NamingFwdOp", SPEC, delegate_types={"norm": 3})
+    reason = "the spec's op stages are {}, delegate_types are {'norm': '3'}"
+    assert findings("NamingFwdOp") == [("composition", 49, reason)]
+
+
+def test_what_a_class_raises_while_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(self, gain=torch.ones(2), *, mode="a", target=None):  # noqa: B008
+        pass
+
+    op_class("TensorDefaultFwdOp", SPEC, __init__=init)
+    ((path, check, message),) = findings("TensorDefaultFwdOp")
+    assert (path, check) == ("", 47)
+    assert message.startswith("__init__ cannot be compared: RuntimeError: Boolean value of Tensor")
+    cls = op_class("UncallableFwdOp", SPEC)
+    monkeypatch.setattr(cls, "forward", None)
+    reason = "forward cannot be compared: TypeError: None is not a callable object"
+    assert findings("UncallableFwdOp") == [("", 48, reason)]
 
 
 def test_a_missing_reference_is_remarked(monkeypatch: pytest.MonkeyPatch) -> None:

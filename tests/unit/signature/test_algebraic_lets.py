@@ -108,6 +108,29 @@ def test_admitted(spec_of, let, parts):
             ],
         ),
         (
+            'q: "layout if present(q) else None"',
+            {"rule": "R > 0"},
+            ["let.q: [V20] cycle q, q"],
+        ),
+        (
+            'q: "layout if present(p) else other", p: "q if flip else None"',
+            {"rule": "q.kind == 'dense'"},
+            ["let.q: [V20] cycle q, p, q"],
+        ),
+        (
+            'q: "layout if present(w) else None"',
+            {"where": '"present(q)"'},
+            ["inputs.w.optional: [V31] depends on itself: q, w, q"],
+        ),
+        (
+            'q: "layout if n > 1 else None"',
+            {"rule": "not present(q) or q.value.kind == 'dense'"},
+            [
+                "shape_rules[0]: [V28] q.value.kind is read",
+                "shape_rules[0]: [V28] q.value is read",
+            ],
+        ),
+        (
             NUMBER,
             {"where": "\"q.kind == 'dense'\""},
             [

@@ -75,15 +75,21 @@ class Construction(OpState):
 
     def _install_table(self) -> None:
         """Take over the class's implementation table with what backends added."""
-        for name in ("kernel_types", "interfaces", "delegate_types"):
-            declared: object = getattr(self, name)
-            if not isinstance(declared, Mapping):
-                raise TypeError(
-                    f"{type(self).__name__}: {name} must be a mapping, got a "
-                    f"{type(declared).__name__}"
-                )
+        self._check_declared(type(self).__name__, self)
         if self.kernel_types or self.interfaces or registry.current.kernel_types:
             self._use_table(implementation_table(type(self)))
+
+    @staticmethod
+    def _check_declared(op: str, owner: object) -> None:
+        """Refuse what the class of an op, or an instance, declares in another form than a mapping.
+
+        Raises:
+            TypeError: a declaration is no mapping.
+        """
+        for name in ("kernel_types", "interfaces", "delegate_types"):
+            declared: object = getattr(owner, name)
+            if not isinstance(declared, Mapping):
+                raise TypeError(f"{op}: {name} must be a mapping, got a {type(declared).__name__}")
 
     @classmethod
     def _own_table(cls) -> ImplementationTable:

@@ -19,7 +19,7 @@ from tileops._core.signature.analysis import Analysis
 from tileops._core.signature.discriminants import Point
 from tileops._core.signature.findings import Complaint, witnessed
 from tileops._core.signature.guards import describe
-from tileops._core.signature.lets import arms
+from tileops._core.signature.lets import NOTHING, arms, is_payload
 from tileops._core.signature.sites import Role, Site
 from tileops._core.signature.unify import value_of
 from tileops._core.signature.usage import Root, Usage
@@ -147,9 +147,11 @@ def _missing_payloads(
         if isinstance(read, Bytes) and analysis.facts.present(read.name, point) is False:
             yield Complaint(path, 28, f"{to_text(read)} is read")
         if isinstance(read, Attribute) and not analysis.facts.has_payload(read, point):
-            outcomes = arms(analysis.facts.behind(read.base, point))
+            outcomes = list(arms(analysis.facts.behind(read.base, point)))
             is_adt = any(isinstance(point.get(read_name(arm) or ""), tuple) for arm in outcomes)
-            what = "is a field of another constructor" if is_adt else "is read"
+            is_absent = NOTHING in outcomes or is_payload(read, analysis.facts.signature)
+            is_field = is_adt and not is_absent
+            what = "is a field of another constructor" if is_field else "is read"
             yield Complaint(path, 28, f"{to_text(read)} {what}")
 
 
@@ -172,7 +174,8 @@ def _let_payloads(analysis: Analysis, site: Site) -> Iterator[Complaint]:
 
 def _conditions(analysis: Analysis) -> Iterator[Complaint]:
     """Conditions that the discriminants do not decide, and presence that depends on itself."""
-    first = {cycle[0]: cycle for cycle in analysis.facts.references.cycles("presence")}
+    cycles, lets = analysis.facts.references.cycles("presence"), analysis.facts.signature.lets
+    first = {next((n for n in cycle if n not in lets), None): cycle for cycle in cycles}
     for site in analysis.sites:
         if site.role is not Role.CONDITION:
             continue

@@ -83,9 +83,13 @@ class References:
         yield from cycles(graph)
 
     def _alike(self, key: Reference) -> list[str]:
-        """The names of the same aspect that a reference leads to; presences through lets too."""
+        """The names of the same aspect that a reference leads to; presences through lets too.
+
+        Whether a let is there is told by its definition, so asking for that refers to the let.
+        """
         if key.aspect == "value":
-            return [inner.name for inner in self._graph[key] if inner.aspect == "value"]
+            read = self._graph[key]
+            return [each.name for each in read if Reference("value", each.name) in self._graph]
         found: list[str] = []
         seen: set[Reference] = set()
         pending = list(reversed(self._graph[key]))

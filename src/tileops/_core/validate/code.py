@@ -43,11 +43,9 @@ def check_code(spec: OpSpec, is_sound: bool) -> Iterator[Finding]:
     for name in vars(found)["_replaced_members"]:
         reason = f"the class body defines {name}, which a generated member replaces"
         yield _error(spec, 45, "", reason)
-    yield from _check_init(spec, found)
-    yield from _check_forward(spec, found)
-    yield from _check_composition(spec, found)
-    yield from _check_table(spec, found)
-    yield from check_bodies(spec, found)
+    yield from _compared(spec, 47, "__init__", _check_init(spec, found))
+    yield from _compared(spec, 48, "forward", _check_forward(spec, found))
+    yield from _check_declarations(spec, found)
     yield from _check_reference(spec)
     if is_sound:
         yield from check_operators(spec, found)
@@ -87,6 +85,16 @@ def _subclasses(base: type[Any], spec: OpSpec) -> dict[str, type[Any]]:
 
 def _error(spec: OpSpec, check: int, path: str, message: str) -> Finding:
     return Finding.of(spec.name, path, check, message)
+
+
+def _compared(
+    spec: OpSpec, check: int, method: str, findings: Iterator[Finding]
+) -> Iterator[Finding]:
+    """Findings, with what a class's own objects raise meanwhile as the last of them."""
+    try:
+        yield from findings
+    except Exception as error:
+        yield _error(spec, check, "", f"{method} cannot be compared: {described(error)}")
 
 
 def _check_listed(spec: OpSpec) -> Iterator[Finding]:
@@ -130,7 +138,8 @@ def _check_init(spec: OpSpec, cls: Any) -> Iterator[Finding]:
     injected = set(getattr(cls, "injected_parameters", ()))
     yield from _refuse_variadic(spec, 47, "signature.params", "__init__", taken)
     target = taken.pop("target", None)
-    if target is None or target.kind is not inspect.Parameter.KEYWORD_ONLY or target.default:
+    by_keyword = target is not None and target.kind is inspect.Parameter.KEYWORD_ONLY
+    if target is None or not by_keyword or target.default is not None:
         yield _error(spec, 47, "signature.params", "__init__ takes no keyword-only target=None")
     ours = spec.signature.params
     extra = [name for name in taken if name not in ours and name not in injected]
@@ -228,11 +237,24 @@ def _refuse_variadic(
         yield _error(spec, check, path, f"{method} takes {stars}{name}; name every parameter")
 
 
-# composition
+# declarations
+
+
+def _check_declarations(spec: OpSpec, cls: Any) -> Iterator[Finding]:
+    """What a class declares; where that has another form, nothing more can be told of it."""
+    try:
+        cls._check_declared(spec.name, cls)
+    except TypeError as error:
+        yield _error(spec, 52, "", _reason(spec, error))
+        return
+    yield from _check_composition(spec, cls)
+    yield from _check_table(spec, cls)
+    yield from check_bodies(spec, cls)
 
 
 def _check_composition(spec: OpSpec, cls: Any) -> Iterator[Finding]:
-    delegates = {name: kind.__name__ for name, kind in dict(cls.delegate_types).items()}
+    types = cls.delegate_types.items()
+    delegates = {name: getattr(kind, "__name__", shown(kind)) for name, kind in types}
     stages = spec.composition or ()
     declared = {stage.name: stage.op for stage in stages if stage.op is not None}
     if list(declared.items()) != list(delegates.items()):
@@ -250,21 +272,26 @@ def _check_composition(spec: OpSpec, cls: Any) -> Iterator[Finding]:
         yield _error(spec, 49, "composition.stages", f"no stage names the kernel type {key!r}")
 
 
-# kernels and reference
-
-
 def _check_table(spec: OpSpec, cls: Any) -> Iterator[Finding]:
     try:
         table = cls._own_table()
     except Exception as error:
-        _, is_ours, reason = described(error).partition(f"{spec.name}: ")
-        yield _error(spec, 52, "", reason if is_ours else described(error))
+        yield _error(spec, 52, "", _reason(spec, error))
         return
     for interface, keys in table.keys_by_interface.items():
         if not any(table.kernel_types[key].general for key in keys):
             reason = "no kernel type is general, so a call that the others refuse is not served"
             message = f"at the interface {interface!r} {reason}"
             yield Finding.of(spec.name, "", 52, message, "advisory")
+
+
+def _reason(spec: OpSpec, error: Exception) -> str:
+    """What an error says of an op, without the name of the op."""
+    _, is_ours, reason = described(error).partition(f"{spec.name}: ")
+    return reason if is_ours else described(error)
+
+
+# reference
 
 
 def _check_reference(spec: OpSpec) -> Iterator[Finding]:

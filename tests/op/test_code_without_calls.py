@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -273,6 +275,27 @@ the second without indent."""
         forward = Kept.forward
 
     assert defined(LeftFwdOp) == [("", 53, "__init__ never assigns self.mode")]
+
+
+def test_a_text_that_changed_after_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest.register({"ChangedFwdOp": SPEC})
+    file = tmp_path / "acme_changed.py"
+    lines = [
+        "import tileops",
+        "from op.test_code_without_calls import Kept",
+        "",
+        "class ChangedFwdOp(Kept):",
+        "    def __init__(self, gain=1.0, *, mode='a', target=None):",
+        "        super().__init__(gain, mode=mode, target=target)",
+        "",
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cls = importlib.import_module("acme_changed").ChangedFwdOp
+    file.write_text("\n".join([*lines[:4], "    def __init__(self, gain=("]), encoding="utf-8")
+    assert defined(cls) == []
 
 
 def test_methods_that_name_no_instance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,11 @@ def test_admitted(spec_of, let, parts):
             ["let.q: [V20] cycle q, q"],
         ),
         (
+            'q: "layout if present(p) else other", p: q',
+            {"rule": "q.kind == 'dense'"},
+            ["let.q: [V20] cycle q, p, q"],
+        ),
+        (
             'q: "layout if present(p) else other", p: "q if flip else None"',
             {"rule": "q.kind == 'dense'"},
             ["let.q: [V20] cycle q, p, q"],
@@ -121,6 +126,11 @@ def test_admitted(spec_of, let, parts):
             'q: "layout if present(w) else None"',
             {"where": '"present(q)"'},
             ["inputs.w.optional: [V31] depends on itself: q, w, q"],
+        ),
+        (
+            'q: "layout if present(w) else other", p: q',
+            {"where": "\"p.kind == 'dense'\""},
+            ["inputs.w.optional: [V31] depends on itself: w, w"],
         ),
         (
             'q: "layout if n > 1 else None"',

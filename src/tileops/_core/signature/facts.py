@@ -96,12 +96,21 @@ class Facts:
     @cached_property
     def cyclic_lets(self) -> frozenset[str]:
         """The lets whose definitions lead back to themselves."""
-        return frozenset(name for cycle in self.references.cycles("value") for name in cycle)
+        return self._cyclic("value")
 
     @cached_property
     def cyclic_presences(self) -> frozenset[str]:
         """What is present on a condition that leads back to itself."""
-        return frozenset(name for cycle in self.references.cycles("presence") for name in cycle)
+        return self._cyclic("presence")
+
+    def _cyclic(self, aspect: str) -> frozenset[str]:
+        """What leads back to itself, be it through values or through presences."""
+        below = self.references.below
+        return frozenset(
+            key.name
+            for key, tree in self.references.definitions.items()
+            if key.aspect == aspect and any(each.name == key.name for each in below(tree))
+        )
 
     def reads(self, tree: Expr | Shape) -> tuple[str, ...]:
         """The discriminants that a tree depends on, lets and presences followed, in order."""

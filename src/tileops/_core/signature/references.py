@@ -35,13 +35,17 @@ class References:
         self._below: dict[int, tuple[Expr | Shape, tuple[Reference, ...]]] = {}
 
     def _direct(self, tree: Expr | Shape) -> tuple[Reference, ...]:
-        """The references that a tree makes itself; a size in bytes depends on a presence too."""
+        """The references that a tree makes itself; a size in bytes depends on a presence too.
+
+        A let that is never absent has no presence of its own: what asks for that reads the let.
+        """
         found: dict[Reference, None] = {}
         for node in walk(tree):
             if isinstance(node, Name):
                 found[Reference("value", node.id)] = None
             elif isinstance(node, Present | Bytes):
-                found[Reference("presence", node.name)] = None
+                key = Reference("presence", node.name)
+                found[key if key in self.definitions else Reference("value", node.name)] = None
         return tuple(key for key in found if key in self.definitions)
 
     def _ordered(self) -> Iterator[Reference]:

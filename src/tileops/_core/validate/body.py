@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from tokenize import TokenError
 from types import FunctionType
 from typing import Any
 
@@ -39,7 +40,7 @@ def _own(cls: type[Any], method: str) -> ast.FunctionDef | None:
     try:
         text = inspect.getsource(function)
         tree = ast.parse(f"if True:\n{text}" if text[:1].isspace() else text)
-    except (OSError, SyntaxError):
+    except (OSError, SyntaxError, TokenError):
         return None
     node = next((each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)), None)
     if node is None or node.name != method or node.decorator_list:

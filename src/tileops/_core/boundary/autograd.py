@@ -9,7 +9,6 @@ the forward op.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,8 +28,6 @@ from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import Backward, OpSpec
 from tileops._core.spec.registry import lookup
 
-_GRADIENT = re.compile(r"grad\(\s*(\w+)\s*\)")
-
 
 class Formula(NamedTuple):
     """What `torch.library.register_autograd` takes."""
@@ -49,7 +46,7 @@ def gradient_formula(spec: OpSpec, branch: EffectBranch) -> Formula | None:
 def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formula:
     names = tuple(spec.signature.inputs)
     constants = set(names) - set(declared.outputs.values())
-    arriving = outputs_by_gradient(declared)
+    arriving = declared.outputs_by_gradient()
     kept = {name: source for name, source in declared.inputs.items() if name not in arriving}
     untaken = [name for name in returned if name not in arriving.values()]
 
@@ -84,15 +81,6 @@ def _formula(spec: OpSpec, declared: Backward, returned: Sequence[str]) -> Formu
         return (*(found.get(name) if needed else None for name, needed in wanted), *[None] * rest)
 
     return Formula(backward, setup_context)
-
-
-def outputs_by_gradient(declared: Backward) -> dict[str, str]:
-    """The outputs whose gradients the backward op takes, under the inputs that take them."""
-    return {
-        name: match.group(1)
-        for name, source in declared.inputs.items()
-        if (match := _GRADIENT.fullmatch(source))
-    }
 
 
 def _by_input(op: Any, declared: Backward, results: Any) -> dict[str, torch.Tensor | None]:

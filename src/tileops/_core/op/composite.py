@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
 
 
-Held = list[tuple[str, Hashable, Any]]
+HeldOps = list[tuple[str, Hashable, Any]]
 """Sub-ops with the stages and identities under which they are held."""
 
 _holding = make_lock()
@@ -177,7 +177,7 @@ class Composite(Entries):
             return {stage: UnrunStage.under(target) for stage in stages}
         return {stage: tuple(records) for stage, records in stages.items()}
 
-    def _held(self) -> Held:
+    def _held(self) -> HeldOps:
         """What is held at this instant, read without a lock, in stage and holding order."""
         self._demand_constructed()
         return [

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from tileops._core.boundary import instances
-from tileops._core.op.composite import Held
+from tileops._core.op.composite import HeldOps
 from tileops._core.op.gradient import Differentiated
 from tileops._core.op.notes import add_note
 from tileops._core.targets import loading
@@ -96,7 +96,7 @@ class Copies(Differentiated):
         held = [(stage, identity, copy.deepcopy(op, memo)) for stage, identity, op in self._held()]
         return self._revived(new, values, held)
 
-    def __getstate__(self) -> tuple[dict[str, Any], Held]:
+    def __getstate__(self) -> tuple[dict[str, Any], HeldOps]:
         values = self._carried()
         if not _trying.now:
             # Attributes are tried from the outermost op only; one may lead back to it.
@@ -109,7 +109,7 @@ class Copies(Differentiated):
                 _trying.now = False
         return values, self._held()
 
-    def __setstate__(self, state: tuple[dict[str, Any], Held]) -> None:
+    def __setstate__(self, state: tuple[dict[str, Any], HeldOps]) -> None:
         loading.ensure_complete(type(self).__name__)
         adopt(self, state[0])
         self._construction_indices = self._check_construction()
@@ -117,7 +117,7 @@ class Copies(Differentiated):
         self._install_table()
         self._begin(state[1])
 
-    def _revived(self: Self, new: Self, values: dict[str, Any], held: Held) -> Self:
+    def _revived(self: Self, new: Self, values: dict[str, Any], held: HeldOps) -> Self:
         """`new` with the carried values, the tables of this instance and a life of its own."""
         adopt(new, values)
         for name in _FIXED:
@@ -125,7 +125,7 @@ class Copies(Differentiated):
         new._begin(held)
         return new
 
-    def _begin(self, held: Held) -> None:
+    def _begin(self, held: HeldOps) -> None:
         """Give an instance that no constructor made what every instance has for itself."""
         self._initialise_binding()
         self._instance_key = instances.register(self)

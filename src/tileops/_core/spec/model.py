@@ -250,12 +250,23 @@ class Stage:
 
 @dataclass(frozen=True)
 class Backward:
-    """The op that computes gradients, and how its inputs and outputs map to this op's."""
+    """The op that computes gradients, and how its inputs and outputs map to this op's.
+
+    An input takes a tensor of this op, or `grad(NAME)` of one of its outputs.
+    """
 
     op: str
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     location: Location
+
+    def outputs_by_gradient(self) -> dict[str, str]:
+        """The outputs whose gradients the op takes, under the inputs that take them."""
+        return {
+            name: source[len("grad(") : -1]
+            for name, source in self.inputs.items()
+            if source.startswith("grad(")
+        }
 
 
 @dataclass(frozen=True)

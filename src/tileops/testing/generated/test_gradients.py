@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tileops._core.boundary.autograd import gradient_dtypes, outputs_by_gradient
+from tileops._core.boundary.autograd import gradient_dtypes
 from tileops._core.signature.discriminants import OUT
 from tileops._core.targets.selection import detected
 from tileops.backend import registered_targets
@@ -84,7 +84,7 @@ def arriving(call: DrawnCall, returned: object) -> list[Tensor | None]:
     """The results whose gradients the backward op takes; None where one is absent."""
     declared = spec_of(call.op)
     assert declared.backward is not None
-    taken = outputs_by_gradient(declared.backward).values()
+    taken = declared.backward.outputs_by_gradient().values()
     pairs = zip(declared.signature.outputs, results(call.op, returned), strict=True)
     return [result for name, result in pairs if name in taken]
 

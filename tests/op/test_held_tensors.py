@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from toys import THREADS, at_once, body_op, define, elsewhere, slow, spec, tensor
+from toys import THREADS, at_once, body_op, define, direct, elsewhere, slow, spec, tensor
 
 from tileops import Op, SignatureError, backend
 
@@ -37,9 +37,7 @@ def converting(request):
         ],
     )
     cls = define("Converting", declared, __init__=init, forward=forward, during=lambda *_: slow())
-    if request.param == "direct":
-        cls.compile_op_names = ()
-    return cls
+    return direct(cls) if request.param == "direct" else cls
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from toys import add_kernel, add_op, body_op, pair, tensor
+from toys import add_kernel, add_op, body_op, direct, pair, tensor
 
 from tileops import Op, backend
 from tileops._core import devices
@@ -383,10 +383,8 @@ def full_op():
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_kernel_gets_out_only_when_passed_and_execution_arguments_by_name(bounded, monkeypatch):
-    cls = full_op()
-    if not bounded:
-        monkeypatch.setattr(cls, "compile_op_names", ())
+def test_kernel_gets_out_only_when_passed_and_execution_arguments_by_name(bounded):
+    cls = full_op() if bounded else direct(full_op())
     builder = serve(
         cls, "east", lambda x, out=None, k=0, mode="": x + k if out is None else out.copy_(x + k)
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from tileops import Op, manifest
+from tileops._core.op.calls import Calls, calling
 from tileops._core.spec import registry
 from tileops.kernels import CallSpec, Kernel, KernelInterface
 
@@ -151,6 +152,13 @@ def body_op(stem, inputs, outputs, forward, params=None, signature=None, **field
 
     members = {"__init__": init, "forward": forward}
     return define(stem, spec(inputs, outputs, params, signature, **fields), **members)
+
+
+def direct(cls):
+    """A class of its own whose calls enter no operator, as those of composites do."""
+    cls.compile_op_names = ()
+    cls.__call__ = calling(Calls._enter_call)
+    return cls
 
 
 def composite(part):

@@ -105,6 +105,19 @@ def test_stated_facts_are_named_and_kept():
     assert RowCall(8).stated_device_facts == ()
 
 
+def test_facts_may_be_passed_as_unstated():
+    defaults = {
+        item.name: item.default
+        for item in dataclasses.fields(RowCall)
+        if item.name in call_specs.FACTS
+    }
+    passed = RowCall(8, **defaults)  # As compilers construct a dataclass.
+    assert passed == RowCall(8) and hash(passed) == hash(RowCall(8))
+    assert passed.stated_device_facts == ()
+    partly = RowCall(8, **{**defaults, "arch": 90})
+    assert partly == RowCall(8, arch=90) and partly.stated_device_facts == ("arch",)
+
+
 def test_unstated_facts_without_a_device_are_neutral():
     call = RowCall(8, arch=90)
     assert (call.arch, call.sm_count, call.calibration, call.smem_budget) == (90, 0, None, 0)

@@ -79,7 +79,7 @@ class CallSpec:
             values["device"] = normal_form(values["device"])
         facts = {name: values.pop(name) for name in FACTS}
         _specialise(type(self))
-        _state(self, {name: value for name, value in facts.items() if value is not _UNSTATED})
+        _state(self, facts)
 
     def __getattr__(self, name: str) -> Any:
         """Read a field from the key, or an unstated fact, and keep it on this call spec."""
@@ -118,6 +118,10 @@ class CallSpec:
 def _state(call: CallSpec, facts: dict[str, Any]) -> None:
     """Keep the facts that were stated, the others being left to be read; and make the key.
 
+    Args:
+        facts: by name. A fact may be passed as unstated: a compiler passes the default of every
+            field.
+
     Raises:
         TypeError: some name is no fact's.
     """
@@ -127,12 +131,16 @@ def _state(call: CallSpec, facts: dict[str, Any]) -> None:
         raise TypeError(
             f"{cls.__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}"
         )
-    if facts:
-        values.update(facts)
-        values["_stated"] = tuple((name, facts[name]) for name in FACTS if name in facts)
+    stated = tuple(
+        (name, facts[name]) for name in FACTS if facts.get(name, _UNSTATED) is not _UNSTATED
+    )
+    if stated:
+        for name, value in stated:  # One by one: compilers do not follow `update`.
+            values[name] = value
+        values["_stated"] = stated
     if cls._places:
         key = (cls, *(getattr(call, name) for name in cls._places))
-        values["table_key"] = (*key, call._stated) if facts else key
+        values["table_key"] = (*key, stated) if stated else key
 
 
 def _specialise(cls: type[CallSpec]) -> None:

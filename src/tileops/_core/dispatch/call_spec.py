@@ -119,8 +119,8 @@ def _state(call: CallSpec, facts: dict[str, Any]) -> None:
     """Keep the facts that were stated, the others being left to be read; and make the key.
 
     Args:
-        facts: by name. A fact may be passed as unstated: a compiler passes the default of every
-            field.
+        call: a call spec that is being made.
+        facts: by name. Those passed as unstated are left out: a compiler passes the defaults.
 
     Raises:
         TypeError: some name is no fact's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tileops.cli.own_call import own_case
 from tileops.cli.run import time_text
 from tileops.cli.specs import spec_named
 from tileops.norm import RMSNormFwdOp, reference
+from tileops.norm.kernels import rows
 
 Run = Callable[..., Any]
 
@@ -300,3 +302,67 @@ def test_what_an_interrupted_bench_found_is_in_all_its_files(
     assert tileops("bench", *DECODE[1:], "--seconds", "0", *files).code == 130
     assert len(json.loads(results.read_text())["rows"]) == 1
     assert ElementTree.parse(cases).getroot().get("tests") == "1"
+
+
+def test_a_wrong_row_tells_what_the_call_was(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = reference.rms_norm
+    monkeypatch.setattr(reference, "rms_norm", lambda *args, **kw: right(*args, **kw) + 1)
+    outcome = tileops(*DECODE, "--dtype", "float16")
+    assert "  bindings  " in outcome.out
+    assert "  served    by " in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda y: y.double(), "is declared as float16[1, 4096], what was returned is float64["),
+        (lambda y: y[..., :-1], "what was returned is float16[1, 4095]"),
+        (lambda y: None, "what was returned is None"),
+        (lambda y: 3, "what was returned is of type int"),
+        (lambda y: (y, y), "RMSNormFwdOp has 1 outputs, what was returned are 2"),
+    ],
+)
+def test_a_reference_of_another_form_judges_nothing(
+    change: Callable[[torch.Tensor], object],
+    told: str,
+    tileops: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = reference.rms_norm
+    monkeypatch.setattr(reference, "rms_norm", lambda *args, **kw: change(right(*args, **kw)))
+    outcome = tileops(*DECODE, "--dtype", "float16")
+    assert outcome.code == 1
+    assert "left out: the reference is at fault: " in outcome.out
+    assert told in outcome.out
+
+
+def test_a_reference_that_raises_judges_nothing(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mean_of_nothing(*args: object, **kwargs: object) -> None:
+        raise ArithmeticError("half a formula")
+
+    monkeypatch.setattr(reference, "rms_norm", mean_of_nothing)
+    monkeypatch.setattr(reference, "__name__", __name__)
+    outcome = tileops(*DECODE, "--dtype", "float16")
+    assert outcome.code == 1
+    said = r"left out: the reference raised ArithmeticError: half a formula \(\S*test_run\.py:\d+\)"
+    assert re.search(said, outcome.out)
+
+
+def test_the_op_is_asked_before_its_reference(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forward(self: object, *args: object) -> None:
+        raise ArithmeticError("no such luck")
+
+    monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
+    monkeypatch.setattr(reference, "rms_norm", None)
+    assert "on cpu: wrong: ArithmeticError: no such luck" in tileops(*DECODE).out
+
+
+def test_a_kernel_that_raises_is_named(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows.RootMeanSquareNorm, "__call__", None)
+    outcome = tileops(*DECODE, "--target", "builtin")
+    said = r"wrong: RMSNormPortableKernel raised TypeError: .* \(\S*norm/kernels/rows\.py:\d+\)"
+    assert re.search(said, outcome.out)

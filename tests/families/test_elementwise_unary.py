@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from tileops import elementwise as ew
+from tileops import manifest
+from tileops._core.spec import registry
 from tileops.elementwise import reference
 from tileops.elementwise.ops.pointwise import UnaryOp
 from tileops.errors import SignatureError
@@ -252,3 +254,40 @@ def test_bounds_that_are_refused():
 def test_a_function_that_no_table_has_is_refused_where_the_op_is_defined():
     with pytest.raises(TypeError, match="SoftsignFwdOp: the function 'softsign' is in no table"):
         type("SoftsignFwdOp", (UnaryOp,), {"function": "softsign"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ((), "settings lacks the parameter 'alpha'"),
+        (("alpha", "alhpa"), "settings names 'alhpa', no parameter and no attribute of the class; "
+         "did you mean 'alpha'"),
+    ],
+)  # fmt: skip
+def test_settings_that_are_not_the_parameters_are_refused_where_the_op_is_defined(
+    settings, told, monkeypatch
+):
+    monkeypatch.setattr(registry, "_manifest", registry.manifest())
+    manifest.register({"UnsetFwdOp": ELU})
+
+    def init(self, alpha=1.0, *, target=None):
+        self.alpha = alpha
+        UnaryOp.__init__(self, target=target)
+
+    body = {"function": "elu", "settings": settings, "__init__": init}
+    with pytest.raises(TypeError, match=f"UnsetFwdOp: {told}"):
+        type("UnsetFwdOp", (UnaryOp,), body)
+
+
+ELU = {
+    "family": "elementwise",
+    "status": "implemented",
+    "signature": {
+        "forall": {"S": "Shape", "T": "DType[float32]"},
+        "params": {"alpha": {"type": "float", "default": 1.0}},
+        "inputs": {"input": {"dtype": "T", "shape": "[*S]"}},
+        "outputs": {"output": {"dtype": "T", "shape": "[*S]"}},
+    },
+    "workloads": [{"S": [4], "dtype_cases": [{"T": "float32"}], "label": "four"}],
+    "roofline": {"flops": "prod(S)"},
+}

@@ -369,3 +369,177 @@ def test_a_missing_reference_is_remarked(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(objects.plugins, "module", broken)
     (found,) = manifest.validate("RMSNormFwdOp").findings
     assert found.message.endswith("tileops.norm.reference cannot be imported: OSError: no disk")
+
+
+def remarks(name: str, level: str = "advisory") -> list[str]:
+    """The findings of a level, in words."""
+    return [
+        found.message.removeprefix("[V52] ")
+        for found in manifest.validate(name).findings
+        if found.level == level
+    ]
+
+
+def test_an_interface_that_no_kernel_type_implements() -> None:
+    op_class(
+        "MistypedFwdOp", SPEC, interfaces={"scaled": ScaledInterface}, kernel_type={"a": Kernel}
+    )
+    assert findings("MistypedFwdOp") == [
+        ("", 52, "MistypedFwdOp defines 'kernel_type', which nothing reads; did you mean "
+         "'kernel_types'?"),
+        ("", 52, "no kernel type implements the interface 'scaled', so it serves no call"),
+    ]  # fmt: skip
+    assert len(remarks("MistypedFwdOp", "error")) == 1
+
+
+def test_kernel_types_that_backends_add_serve_an_interface(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cls = op_class("ForeignFwdOp", SPEC, interfaces={"scaled": ScaledInterface})
+    monkeypatch.setattr(cls, "_added_kernel_types", lambda: {"theirs": ScaledKernel})
+    assert remarks("ForeignFwdOp", "error") == []
+
+
+class GeneralKernel(ScaledKernel):
+    general = True
+
+
+def about_kernel(name: str, kernel: type[Any], **body: Any) -> list[tuple[str, int, str]]:
+    """What is found about an op that one kernel serves."""
+    interfaces = {"scaled": ScaledInterface}
+    op_class(name, SPEC, interfaces=interfaces, kernel_types={"own": kernel}, **body)
+    return findings(name)
+
+
+def test_members_of_kernels_that_are_mistyped() -> None:
+    class MistypedKernel(GeneralKernel):
+        supported_arch = frozenset({90})
+
+        @classmethod
+        def entryfor(cls, call):
+            return call, cls
+
+    hint = "which nothing reads; did you mean"
+    assert about_kernel("KernelWordsFwdOp", MistypedKernel) == [
+        ("", 52, f"MistypedKernel defines 'supported_arch', {hint} 'supported_archs'?"),
+        ("", 52, f"MistypedKernel defines 'entryfor', {hint} 'entry_for'?"),
+    ]
+
+
+def test_members_that_a_class_reads_are_its_own() -> None:
+    class NearKernel(GeneralKernel):
+        default_configs = ({"threads": 1},)
+
+        @property
+        def default_config(self):
+            return self.default_configs[0]
+
+    assert about_kernel("NearFwdOp", NearKernel, gains=1.0) == []
+
+
+def test_a_kernel_that_leaves_its_forward_abstract() -> None:
+    class HalfKernel(Kernel, tileops.kernels.KernelInterface):
+        general = True
+
+    class HalfOfScaledKernel(HalfKernel, ScaledInterface):
+        def foward(self, x):
+            return x
+
+    found = about_kernel("AbstractFwdOp", HalfOfScaledKernel)
+    assert ("", 52, "kernel type 'own': HalfOfScaledKernel cannot be constructed, it defines no "
+            "forward") in found  # fmt: skip
+
+
+def test_a_kernel_that_launches_a_program_it_does_not_make() -> None:
+    class ProgramlessKernel(GeneralKernel):
+        def build(self, config):
+            return None
+
+        def forward(self, x):
+            self.program()(x)
+            return x
+
+    assert about_kernel("ProgramlessFwdOp", ProgramlessKernel) == [
+        ("", 52, "kernel type 'own': ProgramlessKernel launches self.program(), but defines no "
+         "make_program"),
+    ]  # fmt: skip
+
+
+def test_a_call_spec_without_its_decorator() -> None:
+    class BareCall(CallSpec):
+        n: int
+
+    class BareInterface(KernelInterface):
+        request = BareCall
+
+        def forward(self, x): ...
+
+    class BareKernel(Kernel, BareInterface):
+        general = True
+
+        def forward(self, x):
+            return x
+
+    op_class(
+        "BareFwdOp", SPEC, interfaces={"bare": BareInterface}, kernel_types={"own": BareKernel}
+    )
+    assert findings("BareFwdOp") == [
+        ("", 52, "BareCall is no dataclass, so that 'n' is no field of it; "
+         "@dataclass(frozen=True) stands above it"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x, weight: x, "rms_norm(x, weight): "),
+        (
+            lambda x, weight, normalized_shape, epsilon: x,
+            "epsilon): missing a required argument: 'epsilon'",
+        ),
+        (
+            lambda weight, x, *, normalized_shape, eps: x,
+            "eps): the spec has the inputs in the order x, weight",
+        ),
+    ],
+)
+def test_a_reference_that_takes_something_else(
+    function: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tileops.norm import reference
+
+    monkeypatch.setattr(reference, "rms_norm", function)
+    (found,) = manifest.validate("RMSNormFwdOp").findings
+    assert found.level == "error"
+    assert found.message.startswith("[V54] the reference takes the inputs in order and the para")
+    assert told in found.message
+
+
+def test_what_the_class_has_to_mend_is_found_at_the_class() -> None:
+    manifest.register({"PlacedFwdOp": SPEC})
+
+    class PlacedFwdOp(Kept):
+        def __init__(self, gain=1.0, *, mode="a", target=None):
+            self.gain = gain
+            super().__init__()
+
+        def forward(self, x, w=None, out=None):
+            return self.kernel_for("norm", ScaledCall())(x)
+
+    ALIVE.append(PlacedFwdOp)
+    report = manifest.validate("PlacedFwdOp")
+    (place,) = {report.places[found] for found in report.findings}
+    assert place.file == __file__
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert lines[place.line - 1].strip() == "class PlacedFwdOp(Kept):"
+
+
+def test_a_class_that_its_family_does_not_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tileops.norm
+
+    monkeypatch.delattr(tileops.norm, "RMSNormFwdOp")
+    (found, *_) = manifest.validate("RMSNormFwdOp").findings
+    assert found.message.startswith(
+        "[V45] no class RMSNormFwdOp in tileops.norm; it is defined in tileops.norm.ops"
+    )
+    assert found.message.endswith("but not in what tileops.norm exports: see __all__ there")

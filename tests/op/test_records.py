@@ -11,7 +11,7 @@ from toys import add_kernel, add_op, body_op, composite, define, pair, spec, ten
 from tileops import backend
 from tileops._core import devices
 from tileops._core.runtime.record import SignatureCall
-from tileops.errors import OpNotAvailableError
+from tileops.errors import OpNotAvailableError, SignatureError
 
 
 def test_last_call_before_after_and_after_a_failure():
@@ -170,6 +170,22 @@ def test_roofline_of_the_wrong_form():
     op = with_roofline(flops="prod(S) - 100")()
     op(torch.ones(2))
     with pytest.raises(ValueError, match=r"roofline.flops"):
+        op.eval_roofline()
+
+
+def rows_over_length(call):
+    return 8 // call.tensors["x"][0][0], 0
+
+
+@pytest.mark.parametrize(
+    "roofline",
+    [{"flops": "8 // prod(S)"}, {"func": f"{__name__}.rows_over_length"}],
+    ids=["formula", "function"],
+)
+def test_a_roofline_that_an_empty_call_divides_by_zero(roofline):
+    op = with_roofline(**roofline)()
+    op(torch.ones(0))
+    with pytest.raises(SignatureError, match=r"roofline\.(flops|func).* by zero"):
         op.eval_roofline()
 
 

@@ -62,6 +62,7 @@ def test_the_tests_of_a_pack_run_and_find_its_fault(site: Path, tmp_path: Path) 
     assert "test_values_equal_the_reference[TwiceFwdOp] FAILED" in text
     assert "test_meta_tensors_give_shapes_and_build_nothing[TwiceFwdOp] PASSED" in text
     assert "TwiceFwdOp({}) on {'x': 'float16" in text
+    assert "the call that was made last: TwiceFwdOp({}) on {'x': 'float16" in text
     assert "RMSNormFwdOp" not in text
     assert "test_own_of_the_pack" not in text
 

@@ -25,6 +25,7 @@ from tileops.testing.drawing import DrawnCall, form_of
 
 Function = Callable[..., Any]
 Outcome = tuple[Tensor | None, ...]
+Made = tuple[dict[str, Tensor], Any]
 
 HEADROOM = 8
 """A reference in float64 and its intermediate results take this many times the bytes of a row."""
@@ -69,8 +70,16 @@ class RowCall:
             function: takes the inputs in order.
             wanted: what the reference gives.
         """
+        return self.judged(self.made(function), wanted)
+
+    def made(self, function: Function) -> Made:
+        """A call of a function: the copies of the inputs that it took, and what it returned."""
         given = self._copies()
-        returned = function(*self._ordered(given))
+        return given, function(*self._ordered(given))
+
+    def judged(self, made: Made, wanted: Outcome) -> str | None:
+        """What is wrong with the results of a call that was made; None where they are right."""
+        given, returned = made
         try:
             with self.device:
                 assert_close(self.form, given, returned, wanted)

@@ -31,6 +31,7 @@ from tileops.bench.clock import Launch, Timing, captured, host_timing, race
 from tileops.bench.patience import OutOfPatience, patience
 from tileops.bench.profiles import Profile, Reading, profile_for
 from tileops.errors import OpNotAvailableError
+from tileops.testing.blame import ReferenceFault, kernel_fault
 
 RIGHT, WRONG, LEFT_OUT = "right", "wrong", "left out"
 ABSENT = "absent"
@@ -154,6 +155,8 @@ class RowRecord:
 def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> RowRecord:
     """Run a case, judge it and time it; an error makes it wrong, unless nothing serves the op.
 
+    A row whose reference is at fault is left out, too.
+
     Args:
         spec: the spec of an implemented op.
         case: one of its cases.
@@ -176,20 +179,26 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
             return unmeasured(LEFT_OUT, reason)
         with patience(manner.patience):
             call = row_call(spec, case, device, manner.target)
+            made = call.made(call.ours)  # A faulty spec is told by the op, not by the reference.
             wanted = call.wanted()
-            fault = call.fault(call.ours, wanted)
+            fault = call.judged(made, wanted)
             if fault is not None and device.type != "cpu" and bytes_of(case) <= SMALL:
                 wanted = call.wanted_of_cpu()
-                fault = call.fault(call.ours, wanted)
-            if fault is None:
-                return _Measurement(spec, case, call, manner, profile).record(wanted)
+                fault = call.judged(made, wanted)
+            del made
+            if fault is not None:
+                return unmeasured(WRONG, fault, **_served(call.op))
+            return _Measurement(spec, case, call, manner, profile).record(wanted)
     except OutOfPatience:
         reason = f"judging and timing it takes more than {manner.patience:g} s"
         return unmeasured(LEFT_OUT, reason)
     except OpNotAvailableError as error:  # a target need not serve every op
         return unmeasured(LEFT_OUT, str(error))
+    except ReferenceFault as error:  # of which the op is innocent
+        return unmeasured(LEFT_OUT, str(error))
     except FAILURES as error:
-        fault = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        told = kernel_fault(error) or f"{type(error).__name__}: {error}"
+        fault = "\n".join([told, *getattr(error, "__notes__", ())])
     return unmeasured(WRONG, fault)
 
 
@@ -239,17 +248,9 @@ class _Measurement:
 
     def _facts(self, op: Op) -> dict[str, Any]:
         """What the judged call was and did: its record, its roofline, what served it."""
-        record = op.last_call
         flops, moved = op.eval_roofline() if self._spec.roofline is not None else (None, None)
-        return {
-            "bindings": {name: str(value) for name, value in record.indices.items()},
-            "tensors": {n: f"{dtype}{list(shape)}" for n, (shape, dtype) in record.tensors.items()},
-            "flops": flops,
-            "bytes": moved,
-            "unit": None if flops is None else op.roof_key(),
-            "target": str(op.serving_target),
-            "kernels": tuple(dict.fromkeys(type(kernel).__name__ for kernel in op.iter_kernels())),
-        }
+        unit = None if flops is None else op.roof_key()
+        return {**_served(op), "flops": flops, "bytes": moved, "unit": unit}
 
     def _judged(
         self, wanted: Outcome
@@ -290,6 +291,17 @@ class _Measurement:
                 yield name, captured(launch, self._sets)
             except RuntimeError:  # a call that waits for the device, say
                 torch.cuda.synchronize()
+
+
+def _served(op: Op) -> dict[str, Any]:
+    """What the last call was, and what served it."""
+    record = op.last_call
+    return {
+        "bindings": {name: str(value) for name, value in record.indices.items()},
+        "tensors": {n: f"{dtype}{list(shape)}" for n, (shape, dtype) in record.tensors.items()},
+        "target": str(op.serving_target),
+        "kernels": tuple(dict.fromkeys(type(kernel).__name__ for kernel in op.iter_kernels())),
+    }
 
 
 def _reading(

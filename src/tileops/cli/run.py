@@ -165,17 +165,17 @@ def _lines(record: RowRecord, reasons: Reasons) -> Iterator[str]:
     """A record for people."""
     reason = f": {reasons.text(record)}" if record.reason else ""
     yield f"{record.op} {record.case} on {record.device}: {state_text(record.state)}{reason}"
-    if record.timing is None:
-        return
     if record.bindings:
         yield f"  bindings  {_pairs(record.bindings)}"
     if record.tensors:
         yield f"  tensors   {_pairs(record.tensors)}"
     if record.flops is not None and record.bytes is not None:
         yield f"  work      {record.flops:,} flops, {record.bytes:,} bytes"
-    kernels = ", ".join(record.kernels) or "what the target built"
-    yield f"  served    by {kernels} ({record.target})"
-    yield f"  time      {time_text(record.timing)}{limit_text(record)}"
+    if record.bindings is not None:  # a call was made
+        kernels = ", ".join(record.kernels) or "what the target built"
+        yield f"  served    by {kernels} ({record.target})"
+    if record.timing is not None:
+        yield f"  time      {time_text(record.timing)}{limit_text(record)}"
 
 
 def state_text(state: str) -> str:

@@ -17,7 +17,8 @@ from tileops._core.spec.names import reference_name
 from tileops._core.spec.registry import lookup
 from tileops._core.validate.code import find_class
 from tileops._core.workload.arguments import constructor_value, names_a_dtype
-from tileops.testing.drawing import DrawnCall
+from tileops.testing.blame import ReferenceFault, raised
+from tileops.testing.drawing import DrawnCall, DrawnTensor
 from tileops.testing.serving import note
 
 TOLERANCE = {
@@ -31,6 +32,10 @@ TOLERANCE = {
 
 The absolute tolerance is the same share of a result's magnitude.
 """
+
+
+AT: list[DrawnCall] = []
+"""The drawn call that is being made, or was last: what a test that fails was about."""
 
 
 def spec_of(op: str) -> OpSpec:
@@ -56,6 +61,7 @@ def construct(call: DrawnCall) -> Op:
 
 def parameters(call: DrawnCall, device: str = "cpu") -> dict[str, Any]:
     """The constructor's arguments by name; dtypes are torch's, a `device` is the one given."""
+    AT[:] = [call]
     found: dict[str, Any] = {}
     spec = spec_of(call.op)
     for name, declared in spec.signature.params.items():
@@ -129,10 +135,13 @@ def buffer(call: DrawnCall) -> dict[str, Tensor]:
 
 def results(op: str, returned: Any) -> tuple[Tensor | None, ...]:
     """What a call of an op returned, as a tuple; nothing where it has no outputs."""
-    if not spec_of(op).signature.outputs:
-        assert returned is None, f"{op} returns nothing"
-        return ()
-    return returned if isinstance(returned, tuple) else (returned,)
+    count = len(spec_of(op).signature.outputs)
+    found = returned if isinstance(returned, tuple) else (returned,)
+    if not count:
+        found = () if returned is None else found
+    if len(found) != count:
+        raise FormFault(f"{op} has {count} outputs, what was returned are {len(found)}")
+    return found
 
 
 def same(one: Tensor | None, other: Tensor | None) -> bool:
@@ -146,13 +155,24 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
 def expected(
     call: DrawnCall, given: Mapping[str, Tensor], device: str = "cpu"
 ) -> tuple[Tensor | None, ...]:
-    """What the op's reference makes of copies of the inputs, in the form of `outcome`."""
+    """What the op's reference makes of copies of the inputs, in the form of `outcome`.
+
+    Raises:
+        ReferenceFault: the reference raises, or returns what the spec does not declare.
+    """
     copies = {name: tensor.clone() for name, tensor in given.items()}
-    return outcome(call, copies, reference(call, device)(**copies))
+    returned = reference(call, device)(**copies)
+    try:
+        return outcome(call, copies, returned)
+    except FormFault as fault:
+        raise ReferenceFault(f"the reference is at fault: {fault}") from None
 
 
 def reference(call: DrawnCall, device: str = "cpu") -> Callable[..., Any]:
-    """The op's reference with the call's parameters; takes the inputs by name."""
+    """The op's reference with the call's parameters; takes the inputs by name.
+
+    What it raises becomes a `ReferenceFault`.
+    """
     module, name = _references(call.op), reference_name(call.op)
     assert hasattr(module, name), (
         f"{module.__name__} has no function {name}, which judges {call.op}"
@@ -161,9 +181,18 @@ def reference(call: DrawnCall, device: str = "cpu") -> Callable[..., Any]:
     names, params = list(spec_of(call.op).signature.inputs), parameters(call, device)
 
     def computed(**given: Tensor) -> Any:
-        return function(*map(given.get, names), **params)
+        try:
+            return function(*map(given.get, names), **params)
+        except Exception as error:
+            own = module.__name__
+            what = raised("the reference", error, lambda at: at.f_globals.get("__name__") == own)
+            raise ReferenceFault(what) from error
 
     return computed
+
+
+class FormFault(AssertionError):
+    """A result is there where none is declared, or lacks, or has another shape or dtype."""
 
 
 def outcome(
@@ -200,10 +229,25 @@ def _assert_declared(call: DrawnCall, name: str, result: Tensor | None) -> None:
     """Results are present exactly where drawn ones are, with the drawn shapes and dtypes."""
     drawn = call.outputs.get(name)
     if drawn is None:
-        assert result is None, f"{call}: {name} is no output of this call"
-        return
-    assert result is not None, f"{call}: {name}"
-    assert (tuple(result.shape), result.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
+        found, wanted = result is None, "is no output of this call"
+    else:
+        found = _is_of(result, drawn)
+        wanted = f"is declared as {drawn.dtype}{list(drawn.shape)}"
+    if not found:
+        raise FormFault(f"{call}: {name} {wanted}, what was returned is {_form(result)}")
+
+
+def _is_of(result: Any, drawn: DrawnTensor) -> bool:
+    return isinstance(result, Tensor) and (
+        (tuple(result.shape), result.dtype) == (drawn.shape, getattr(torch, drawn.dtype))
+    )
+
+
+def _form(result: Any) -> str:
+    """Dtype and shape of what was returned; the type of what is no tensor."""
+    if isinstance(result, Tensor):
+        return f"{str(result.dtype).removeprefix('torch.')}{list(result.shape)}"
+    return "None" if result is None else f"of type {type(result).__name__}"
 
 
 def assert_close(

@@ -100,6 +100,11 @@ class Construction(OpState):
         """
         return install(cls.__name__, cls.interfaces, cls.kernel_types, {})
 
+    @classmethod
+    def _added_kernel_types(cls) -> Mapping[str, Any]:
+        """The kernel types that backends added."""
+        return registry.added_kernel_types(cls.__name__)
+
     def _use_table(self, table: ImplementationTable) -> None:
         self._installed_kernel_types = table.kernel_types
         self._keys_by_interface = table.keys_by_interface

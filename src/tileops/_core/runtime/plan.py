@@ -247,7 +247,10 @@ class _SignaturePlan:
             function = function_of(roofline.func)
         except ManifestError as error:
             raise ManifestError(f"{self._spec.name} roofline.func: {error}") from error
-        counted = function(record)
+        try:
+            counted = function(record)
+        except ArithmeticError as error:
+            raise self._call.formula("roofline.func", record, error) from error
         if not isinstance(counted, tuple) or len(counted) != 2:
             fault = f"expected two ints >= 0, got {shown(counted)}"
             raise self._call.formula("roofline.func", record, fault)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from tileops._core.lang.nodes import (
+    Arithmetic,
     Attribute,
     Bytes,
     Constant,
     Expr,
     FamilyApplication,
+    Name,
     Shape,
 )
 from tileops._core.lang.printer import to_text
@@ -61,7 +63,22 @@ def _unsolved(analysis: Analysis, faulty: Set[str]) -> Iterator[Complaint]:
         subject = "index" if len(names) == 1 else "indices"
         witness = analysis.branches.accepted.witness(branches)
         message = f"{subject} {', '.join(names)} cannot be solved from the inputs{witness}"
+        message += _way_out(analysis, names)
         yield Complaint(path, 27, message)
+
+
+def _way_out(analysis: Analysis, names: list[str]) -> str:
+    """What to write where an input's axis is a product or a quotient of an index; else nothing."""
+    inputs = (site.node for site in analysis.sites if site.path.startswith("signature.inputs."))
+    for part in (part for node in inputs if node is not None for part in walk(node)):
+        if isinstance(part, Arithmetic) and part.op in {"*", "//"}:
+            read = {each.id for each in walk(part) if isinstance(each, Name)}
+            if not read.isdisjoint(names):
+                return (
+                    f"; an axis {to_text(part)} solves none of its names: make the axis an index "
+                    "of its own, and compute the others from it"
+                )
+    return ""
 
 
 def _sources(usage: Usage) -> Iterator[str]:

@@ -17,9 +17,17 @@ from tileops._core.lang.members import Accepted, AdtMember, ImportedClasses
 from tileops._core.lang.spelling import suggest
 from tileops._core.lang.values import shown
 from tileops._core.plugins import described
-from tileops._core.spec.model import Adt, Finding, OpSpec, Param, TensorInput
+from tileops._core.spec.model import Adt, Finding, Location, OpSpec, Param, TensorInput
+from tileops._core.spec.names import reference_name
+from tileops._core.spec.registry import lookup
 from tileops._core.validate.body import check_bodies
-from tileops._core.validate.objects import missing_reference, unusable_class, unusable_function
+from tileops._core.validate.members import check_members
+from tileops._core.validate.objects import (
+    missing_reference,
+    unfit_reference,
+    unusable_class,
+    unusable_function,
+)
 from tileops._core.validate.operators import check_operators
 
 _ANNOTATIONS = {int, float, bool, str, "int", "float", "bool", "str"}
@@ -66,12 +74,31 @@ def find_class(spec: OpSpec) -> type[Any] | str:
     except Exception as error:
         return f"the class cannot be imported: {described(error)}"
     if found is None:
-        return f"no class {spec.name} in {place}"
+        return f"no class {spec.name} in {place}{_elsewhere(spec, place)}"
     if not isinstance(found, type) or not issubclass(found, tileops.Op):
         return f"{spec.name} of {place} is not a subclass of Op"
     if found.__name__ != spec.name:
         return f"the class is called {found.__name__!r}"
     return found
+
+
+def class_place(spec: OpSpec) -> Location | None:
+    """Where the class of a spec is written, where that can be told."""
+    found = find_class(spec)
+    try:
+        file, (_, line) = inspect.getsourcefile(found), inspect.getsourcelines(found)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        return None
+    return Location(file, line) if file else None
+
+
+def _elsewhere(spec: OpSpec, place: str) -> str:
+    """Where a class is that is not in its place, or which one there was perhaps meant."""
+    there = _subclasses(tileops.Op, spec)
+    if spec.name in there:
+        home = there[spec.name].__module__
+        return f"; it is defined in {home}, but not in what {place} exports: see __all__ there"
+    return suggest(spec.name, [name for name in there if lookup(name) is None], cutoff=0.8)
 
 
 def _subclasses(base: type[Any], spec: OpSpec) -> dict[str, type[Any]]:
@@ -248,6 +275,7 @@ def _check_declarations(spec: OpSpec, cls: Any) -> Iterator[Finding]:
         yield _error(spec, 52, "", _reason(spec, error))
         return
     yield from _check_composition(spec, cls)
+    yield from check_members(spec, cls)
     yield from _check_table(spec, cls)
     yield from check_bodies(spec, cls)
 
@@ -279,7 +307,10 @@ def _check_table(spec: OpSpec, cls: Any) -> Iterator[Finding]:
         yield _error(spec, 52, "", _reason(spec, error))
         return
     for interface, keys in table.keys_by_interface.items():
-        if not any(table.kernel_types[key].general for key in keys):
+        if not keys and not cls._added_kernel_types():
+            reason = f"no kernel type implements the interface {interface!r}, so it serves no call"
+            yield _error(spec, 52, "", reason)
+        elif not any(table.kernel_types[key].general for key in keys):
             reason = "no kernel type is general, so a call that the others refuse is not served"
             message = f"at the interface {interface!r} {reason}"
             yield Finding.of(spec.name, "", 52, message, "advisory")
@@ -298,9 +329,14 @@ def _check_reference(spec: OpSpec) -> Iterator[Finding]:
     if spec.home is None:
         return
     try:
-        missing = missing_reference(spec)
+        missing, unfit = missing_reference(spec), unfit_reference(spec)
     except Exception as error:
         missing = f"{spec.home}.reference cannot be imported: {described(error)}"
+        unfit = None
+    if unfit is not None:
+        name = reference_name(spec.name)
+        reason = f"the reference takes the inputs in order and the parameters by name, not {name}"
+        yield _error(spec, 54, "", f"{reason}{unfit}")
     if missing is not None:
         yield Finding.of(spec.name, "", 54, f"nothing to judge the op by: {missing}", "advisory")
 

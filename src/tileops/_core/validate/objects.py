@@ -25,6 +25,31 @@ def unusable_function(path: str) -> str | None:
 
 def missing_reference(spec: OpSpec) -> str | None:
     """What the package of an op lacks to judge it by; None where it holds a reference."""
+    found = _reference(spec)
+    return found if isinstance(found, str) else None
+
+
+def unfit_reference(spec: OpSpec) -> str | None:
+    """Why an op's reference cannot be called with the inputs in order and parameters by name.
+
+    None where it can, or where there is none.
+    """
+    function = _reference(spec)
+    if not inspect.isfunction(function):
+        return None  # What is compiled need not show what it takes.
+    signature, inputs = inspect.signature(function), list(spec.signature.inputs)
+    try:
+        signature.bind(*inputs, **dict.fromkeys(spec.signature.params))
+    except TypeError as error:
+        return f"{signature}: {error}"
+    positional = [name for name in list(signature.parameters)[: len(inputs)] if name in inputs]
+    if positional != sorted(positional, key=inputs.index):
+        return f"{signature}: the spec has the inputs in the order {', '.join(inputs)}"
+    return None
+
+
+def _reference(spec: OpSpec) -> object:
+    """The reference of an op, or in words why there is none."""
     name, function = f"{spec.home}.reference", reference_name(spec.name)
     try:
         module = plugins.module(name)
@@ -33,7 +58,7 @@ def missing_reference(spec: OpSpec) -> str | None:
             raise
         return f"there is no module {name}, which would hold the function {function}"
     if hasattr(module, function):
-        return None
+        return getattr(module, function)
     defined = [each for each in vars(module) if inspect.isfunction(getattr(module, each))]
     return f"{name} has no function {function}{suggest(function, defined)}"
 

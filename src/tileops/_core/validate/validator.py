@@ -17,14 +17,16 @@ from tileops._core.spec.registry import SpecSource, content_of, manifest
 from tileops._core.spec.source import Source
 from tileops._core.validate.advisories import check_advisories
 from tileops._core.validate.cases import check_cases
-from tileops._core.validate.code import check_code, check_exports
+from tileops._core.validate.code import check_code, check_exports, class_place
 from tileops._core.validate.gate import Gate
 from tileops._core.validate.references import check_references
-from tileops._core.validate.report import Report, in_document_order
+from tileops._core.validate.report import Report, check_number, in_document_order
 from tileops.errors import ManifestError
 
 _FEW = 8
 """Names that an error lists as those there are."""
+_OF_CLASS = frozenset({45, 47, 48, 52, 53})
+"""Checks whose findings are mended in the class, whatever field of the spec they compare."""
 
 
 def validate(
@@ -79,8 +81,15 @@ def check_manifest(
         found = tuple(_findings(spec, known, branch_limit))
         types = known.adt_table.places
         places |= {each: types[each] for each in found if each in types}
-        places |= in_document_order(spec, found)
+        places |= in_document_order(spec, found) | _at_class(spec, found)
     return Report(list(places), places)
+
+
+def _at_class(spec: OpSpec, found: Iterable[Finding]) -> dict[Finding, Location]:
+    """The findings about the class alone, at the class, where its place is known."""
+    own = [each for each in found if check_number(each) in _OF_CLASS]
+    place = class_place(spec) if own else None
+    return dict.fromkeys(own, place) if place else {}
 
 
 def _findings(spec: OpSpec, known: Manifest, branch_limit: int) -> Iterator[Finding]:

@@ -203,7 +203,6 @@ FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     "round": _round,
     "sub": _sub,
 }  # fmt: skip
-
 """Torch's version of each function, by the name that call specs use."""
 
 

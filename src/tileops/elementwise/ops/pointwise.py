@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from tileops._core.lang.spelling import suggest
 from tileops._core.op import Op
 from tileops.elementwise.kernels import (
     FUNCTIONS,
@@ -35,6 +36,8 @@ class PointwiseOp(Op):
                 f"{cls.__name__}: the function {name!r} is in no table: torch's goes into "
                 "FUNCTIONS of kernels/pointwise.py, the device's into that of programs/functions.py"
             )
+        if "_spec" in vars(cls):
+            _check_settings(cls, list(cls._spec.signature.params))
 
     def apply(
         self, interface: str, data: Tensor, *operands: Tensor | None, inplace: bool = False
@@ -52,6 +55,19 @@ class PointwiseOp(Op):
     def result_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Element type of the result for operands of `dtype`."""
         return dtype
+
+
+def _check_settings(cls: type[PointwiseOp], params: list[str]) -> None:
+    """The function gets every parameter; what else it gets is an attribute of the class."""
+    lacking = [name for name in params if name not in cls.settings]
+    if lacking:
+        raise TypeError(f"{cls.__name__}: settings lacks the parameter {lacking[0]!r}")
+    for name in cls.settings:
+        if name not in params and not hasattr(cls, name):
+            raise TypeError(
+                f"{cls.__name__}: settings names {name!r}, no parameter and no attribute of the "
+                f"class{suggest(name, params)}"
+            )
 
 
 class UnaryOp(PointwiseOp):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from tileops.testing.calling import AT
 from tileops.testing.choice import chosen_ops, runnable_ops
 from tileops.testing.compiling import bounded_ops
 from tileops.testing.lowering import ops_to_lower
@@ -21,6 +22,17 @@ def poisoned_memory() -> Iterator[None]:
     """What a kernel does not write shows."""
     with poisoned():
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Name the call that a failed test was about, which few of its assertions do."""
+    AT.clear()
+    try:
+        return (yield)
+    finally:
+        for call in AT:
+            item.add_report_section("call", "tileops", f"the call that was made last: {call}")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

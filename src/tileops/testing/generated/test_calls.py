@@ -240,6 +240,15 @@ def test_roofline_counts_each_tensor_once(op: str) -> None:
         assert instance.roof_key().partition(".")[0] in {"cuda_core", "tensor_core"}
 
 
+def test_roofline_of_empty_calls_is_a_number(op: str) -> None:
+    for call in unrefused(drawn_empty(op)):
+        instance = construct(call)
+        instance(**inputs(call))
+        flops, moved = instance.eval_roofline()
+        assert flops >= 0
+        assert 0 <= moved <= traffic(call)
+
+
 def test_a_copy_of_the_instance_gives_the_same(op: str) -> None:
     call = served(op)[0]
     instance = construct(call)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from tileops.kernels import Kernel
+from tileops._core.dispatch.kernel import Kernel
 
 
 class ReferenceFault(Exception):

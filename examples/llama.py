@@ -141,11 +141,22 @@ def random_weights(
     return weights
 
 
+def entry(data: Mapping[str, Any], name: str, folder: Path) -> Any:
+    """What a checkpoint's configuration says under a name.
+
+    Raises:
+        SystemExit: it says nothing.
+    """
+    if data.get(name) is None:
+        raise SystemExit(f"{folder}: config.json has no {name}")
+    return data[name]
+
+
 def positions_of(data: Mapping[str, Any], folder: Path) -> tuple[float, Scaling | None]:
     """Base and scaling of the rotary frequencies that a checkpoint's configuration names.
 
     Raises:
-        SystemExit: they are scaled in a way that Llama does not know.
+        SystemExit: they are scaled in a way that Llama does not know, or an entry is missing.
     """
     rope = data.get("rope_parameters") or data.get("rope_scaling") or {}
     base = rope.get("rope_theta", data.get("rope_theta", 10000.0))
@@ -154,10 +165,41 @@ def positions_of(data: Mapping[str, Any], folder: Path) -> tuple[float, Scaling 
         return base, None
     if kind != "llama3":
         raise SystemExit(f"{folder}: positions are scaled by {kind}, not as Llama 3.1 does")
-    return base, Scaling(
-        rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"],
-        rope["original_max_position_embeddings"],
+    names = (
+        "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
     )  # fmt: skip
+    return base, Scaling(*(entry(rope, name, folder) for name in names))
+
+
+def config_of(folder: Path) -> tuple[Config, bool]:
+    """The configuration of a local checkpoint; whether its head is the embedding.
+
+    Raises:
+        SystemExit: it cannot be read, is of another architecture, or an entry is missing.
+    """
+    try:
+        data: Mapping[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{folder}: config.json cannot be read: {error}") from error
+    if not isinstance(data, Mapping):
+        raise SystemExit(f"{folder}: config.json cannot be read: it is no object")
+    if data.get("model_type", "llama") != "llama":
+        raise SystemExit(f"{folder}: a checkpoint of {data['model_type']}, not of llama")
+    if data.get("hidden_act", "silu") != "silu":
+        raise SystemExit(f"{folder}: gates by {data['hidden_act']}, and Llama by silu")
+    names = (
+        "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+        "intermediate_size", "max_position_embeddings", "rms_norm_eps",
+    )  # fmt: skip
+    vocabulary, hidden, layers, heads, inner, longest, eps = (
+        entry(data, name, folder) for name in names
+    )
+    base, scaling = positions_of(data, folder)
+    config = Config(
+        vocabulary, hidden, layers, heads, data.get("num_key_value_heads") or heads,
+        data.get("head_dim") or hidden // heads, inner, longest, base, eps, scaling,
+    )  # fmt: skip
+    return config, bool(data.get("tie_word_embeddings"))
 
 
 def load_checkpoint(
@@ -170,25 +212,15 @@ def load_checkpoint(
     """
     from safetensors.torch import load_file
 
-    try:
-        data: Mapping[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"{folder}: config.json cannot be read: {error}") from error
-    if data.get("model_type", "llama") != "llama":
-        raise SystemExit(f"{folder}: a checkpoint of {data['model_type']}, not of llama")
-    base, scaling = positions_of(data, folder)
-    config = Config(
-        data["vocab_size"], data["hidden_size"], data["num_hidden_layers"],
-        data["num_attention_heads"], data["num_key_value_heads"],
-        data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"],
-        data["intermediate_size"], data["max_position_embeddings"],
-        base, data["rms_norm_eps"], scaling,
-    )  # fmt: skip
+    config, is_tied = config_of(folder)
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise SystemExit(f"{folder}: there is no *.safetensors, in which weights are read")
     weights: dict[str, Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in files:
         weights |= {name: part.to(device, dtype) for name, part in load_file(file).items()}
-    if data.get("tie_word_embeddings") and "lm_head.weight" not in weights:
-        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+    if is_tied and "model.embed_tokens.weight" in weights:
+        weights.setdefault("lm_head.weight", weights["model.embed_tokens.weight"])
     biased = [name for name in weights if name.endswith(".bias")]
     if biased:
         raise SystemExit(f"{folder}: {biased[0]} is added, and Llama adds nothing")

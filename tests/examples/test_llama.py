@@ -182,6 +182,9 @@ def test_a_checkpoint_with_biases_is_refused(checkpoint: Path) -> None:
         ({"model_type": "bert"}, "a checkpoint of bert, not of llama"),
         ({"rope_scaling": {"type": "yarn"}}, "positions are scaled by yarn, not as Llama 3.1 does"),
         ({"num_hidden_layers": 3}, "there is no tensor model.layers.2.input_layernorm.weight"),
+        ({"hidden_size": None}, "config.json has no hidden_size"),
+        ({"rope_scaling": {"type": "llama3"}}, "config.json has no factor"),
+        ({"hidden_act": "gelu"}, "gates by gelu, and Llama by silu"),
         ({"vocab_size": 7}, "embed_tokens.weight has shape [512, 128], not [7, 128]"),
     ],
 )
@@ -192,8 +195,21 @@ def test_other_checkpoints_are_refused(checkpoint: Path, changes, message: str) 
     assert message in str(refused.value)
 
 
+def test_as_many_key_heads_as_query_heads_are_not_told(checkpoint: Path) -> None:
+    change(checkpoint, {"num_key_value_heads": None, "num_attention_heads": CONFIG.kv_heads})
+    config, _ = llama.config_of(checkpoint)
+    assert config.heads == config.kv_heads == CONFIG.kv_heads
+
+
+def test_a_checkpoint_without_weights_is_refused(checkpoint: Path) -> None:
+    for file in checkpoint.glob("*.safetensors"):
+        file.unlink()
+    with pytest.raises(SystemExit, match=r"there is no \*.safetensors, in which weights are read"):
+        llama.load_checkpoint(checkpoint, torch.float32, "cpu")
+
+
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    for written in (None, "{"):
+    for written in (None, "{", "[]"):
         if written is not None:
             (tmp_path / "config.json").write_text(written, encoding="utf-8")
         with pytest.raises(SystemExit, match="config.json cannot be read: "):

@@ -456,7 +456,8 @@ class FusedAddRMSNormFwdOp(_rows.FusedAddRMSNormFwdOp):
     """Residual addition and RMSNorm: returns `(rms_norm(residual_out) * weight, residual_out)`.
 
     `residual_out = x + residual` is rounded to the input dtype before it is normalised, so that
-    `output` equals `RMSNormFwdOp` applied to it. Nothing is written in place.
+    `output` equals `RMSNormFwdOp` of the same `eps` applied to it: left out, it is 1e-6 here and
+    2⁻²³ there. Nothing is written in place.
 
     Source: FlashInfer's `fused_add_rmsnorm`, out of place.
     """

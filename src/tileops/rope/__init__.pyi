@@ -79,6 +79,9 @@ class LongRoPEFwdOp(_ops.LongRoPEFwdOp):
     yields NaN. The factors are read when a table is made; another tensor gives another table, and
     so does a change in place, which inference tensors do not show.
 
+    Row `s` of a sequence is at position `s`, from 0 on, without an offset. Pair `i` is channels `i`
+    and `i + D / 2`.
+
     Source: Ding et al., "LongRoPE", 2024.
     """
 
@@ -176,6 +179,12 @@ class RoPEBwdOp(_ops.RoPEBwdOp):
 
 class RoPEFwdOp(_ops.RoPEFwdOp):
     """Rotary embedding with the frequencies `base^(-2i / D)`.
+
+    Row `s` of a sequence is at position `s`, from 0 on, without an offset: tokens that are decoded,
+    or packed, have positions of their own and use `RoPENeoxPositionIdsFwdOp`.
+
+    Pair `i` of a head is channels `i` and `i + D / 2` in the layout `neox`, by halves, and channels
+    `2i` and `2i + 1` in the layout `interleaved`.
 
     Source: Su et al., "RoFormer", 2021.
     """
@@ -283,6 +292,9 @@ class RoPELlama31FwdOp(_ops.RoPELlama31FwdOp):
     `w > original / low` are divided by `scale_factor`, and those between are blended by
     `t = (original / w - low) / (high - low)` into `(1 - t) f / scale_factor + t f`.
 
+    Row `s` of a sequence is at position `s`, from 0 on, without an offset. Pair `i` is channels `i`
+    and `i + D / 2`.
+
     Source: the reference implementation of Llama 3.1.
     """
 
@@ -386,9 +398,10 @@ class RoPENeoxPositionIdsBwdOp(_ops.RoPENeoxPositionIdsBwdOp):
 class RoPENeoxPositionIdsFwdOp(_ops.RoPENeoxPositionIdsFwdOp):
     """Rotary embedding of packed tokens, neox layout, at given positions.
 
-    The first `rotary_dim` channels are rotated, by default all; the others arrive bit for bit.
-    Positions are below `max_position`, which is the caller's duty: checking it would wait for the
-    device.
+    Decoding uses it too, with the position of each new token. Pair `i` is channels `i` and
+    `i + rotary_dim / 2`. The first `rotary_dim` channels are rotated, by default all; the others
+    arrive bit for bit. Positions are below `max_position`, which is the caller's duty: checking it
+    would wait for the device.
 
     Source: Su et al., "RoFormer", 2021.
     """
@@ -499,6 +512,9 @@ class YaRNFwdOp(_ops.YaRNFwdOp):
     linearly from `f` into `f / scale`. Cosines and sines are scaled by
     `attn_factor * (0.1 ln(scale) + 1)`, the bracket being 1 for `scale <= 1`, so that position 0
     is not the identity.
+
+    Row `s` of a sequence is at position `s`, from 0 on, without an offset. Pair `i` is channels `i`
+    and `i + D / 2`.
 
     Source: Peng et al., "YaRN", 2023.
     """

@@ -50,7 +50,8 @@ class GroupedQueryAttentionDenseFwdOp(DenseAttentionOp):
     `o = softmax(sm_scale * q kᵀ) v`, the scores bounded by `softcap * tanh(scores / softcap)` where
     it is positive, and masked after that. Query `i` stands at `i + S_kv - S_q`, so a causal mask is
     aligned at the bottom right. A row that sees no key gives zeros. Key and value head of query
-    head `h` is `h // (H / H_kv)`.
+    head `h` is `h // (H / H_kv)`. Positions come before heads, not after them as in
+    `torch.nn.functional.scaled_dot_product_attention`.
 
     With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
     by tables that are indexed by position. float8 inputs come with scales and an `out_dtype`.

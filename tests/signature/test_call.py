@@ -332,6 +332,64 @@ def test_a_flag_that_is_given_as_false_is_present(op_for):
         op_for(GIVEN_FALSE, flag=False).check(x=torch.empty(3, 2), z=torch.empty(3))
 
 
+CASES = """
+CasesFwdOp:
+  signature:
+    forall: {S: Dim, H: Dim, N: Dim}
+    params:
+      layout: {type: "'flat' | 'heads' | 'turned'", default: flat}
+      doubled: {type: bool, default: false}
+    inputs:
+      x: {dtype: float32, shape: "Rows[layout, S, H]"}
+      z: {dtype: float32, shape: "[S, 2 * N if doubled else N]"}
+    outputs: {y: {dtype: float32, shape: "[S]"}}
+    types:
+      Rows:
+        params: {layout: "'flat' | 'heads' | 'turned'", S: Dim, H: Dim}
+        match: layout
+        cases:
+        - {when: flat, is: "[S, 4]"}
+        - {when: heads, is: "[S, H, 4]"}
+        - {when: turned, is: "[H, S, 4]"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("params", "shapes", "fault"),
+    [
+        (
+            {},
+            ((2, 3, 4), (2, 5)),
+            "expected 2 axes, got shape (2, 3, 4), where layout='flat' comes from params.layout; "
+            "that many are expected with layout='heads', layout='turned'",
+        ),
+        (
+            {"layout": "heads"},
+            ((2, 3, 4, 4), (2, 5)),
+            "expected 3 axes, got shape (2, 3, 4, 4), where layout='heads' comes from "
+            "params.layout\n",
+        ),
+        (
+            {"layout": "turned"},
+            ((3, 2, 7), (2, 5)),
+            "axis 2 has length 7, expected 4, where layout='turned' comes from params.layout\n",
+        ),
+        (
+            {"doubled": True},
+            ((2, 4), (2, 5)),
+            "axis 1 has length 5, which no integer N >= 0 satisfies, where doubled=True comes "
+            "from params.doubled\n",
+        ),
+    ],
+)
+def test_a_parameter_that_decides_of_a_shape_is_named(op_for, params, shapes, fault) -> None:
+    x, z = map(torch.empty, shapes)
+    op = op_for(CASES, **{"layout": "flat", "doubled": False} | params)
+    with pytest.raises(SignatureError) as caught:
+        op.check(x=x, z=z)
+    assert fault in str(caught.value)
+
+
 MADE = """
 MadeFwdOp:
   signature:

@@ -18,8 +18,12 @@ from tileops._core.lang.values import shown
 from tileops._core.runtime.symbolic import is_symbolic
 from tileops._core.runtime.tensors import name_of_dtype
 from tileops._core.signature.plan import (
+    CheckAxis,
+    CheckRank,
+    CheckSplice,
     ComputeLet,
     Discriminant,
+    Guard,
     OutputForm,
     Plan,
     Position,
@@ -29,6 +33,9 @@ from tileops._core.signature.plan import (
 )
 from tileops._core.spec.model import TensorInput
 from tileops.errors import Phase
+
+
+ShapeStep = CheckRank | CheckAxis | CheckSplice | SolveAxis
 
 
 class Known:
@@ -128,6 +135,30 @@ class Known:
     def _point(self) -> dict[str, Value]:
         """The branch, as far as the phase knows it."""
         return {d.name: self._discriminant(d) for d in self.plan.discriminants}
+
+    def deciding(self, step: ShapeStep) -> list[str]:
+        """The parameters by which a shape has this part: read in it, and asked for by the guard."""
+        point, node = self._point(), step.tensor.shape.node
+        read = () if node is None else reads(node).names
+        asked = {name for c in step.guard.clauses if Guard((c,)).holds(point) for name in c}
+        return [d.name for d in self._choices() if d.name in read and d.name in asked]
+
+    def ranks_elsewhere(self, step: CheckRank) -> Iterator[tuple[str, Value, CheckRank]]:
+        """What one other choice of a parameter would ask of the number of axes."""
+        point, deciding = self._point(), self.deciding(step)
+        for other in self.plan.call if self.phase == "call" else self.plan.construction:
+            if not isinstance(other, CheckRank) or other.tensor is not step.tensor:
+                continue
+            for choice in self._choices():
+                for value in choice.values if choice.name in deciding else ():
+                    if value != point[choice.name] and other.guard.holds(
+                        {**point, choice.name: value}
+                    ):
+                        yield choice.name, value, other
+
+    def _choices(self) -> Iterator[Discriminant]:
+        """The discriminants that are a parameter's value."""
+        return (found for found in self.plan.discriminants if found.source == "param")
 
     def bindings(self) -> Iterator[str]:
         """Every solved name with its value and where it came from."""

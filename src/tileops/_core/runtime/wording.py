@@ -256,7 +256,19 @@ def _rank(step: CheckRank, known: Known, reason: Reason) -> Fault:
     least = "at least " if step.open else ""
     noun = "axis" if count == 1 else "axes"
     fault = f"expected {least}{count} {noun}, got shape {shown(known.shape(step.tensor.name))}"
-    return _declared(step.tensor.shape, fault + _where_all(step.splices, known))
+    where = _where_all(step.splices, known, known.deciding(step))
+    return _declared(step.tensor.shape, fault + where + _fitting(step, known))
+
+
+def _fitting(step: CheckRank, known: Known) -> str:
+    """The choices of a parameter by which a tensor would have as many axes as it has."""
+    rank = len(known.shape(step.tensor.name))
+    facts = [
+        f"{name}={shown(value)}"
+        for name, value, other in known.ranks_elsewhere(step)
+        if not other.splices and (rank >= other.axes if other.open else rank == other.axes)
+    ]
+    return _listed("; that many are expected with ", list(dict.fromkeys(facts)))
 
 
 @words(SolveAxis)
@@ -266,7 +278,7 @@ def _solve_axis(step: SolveAxis, known: Known, reason: Reason) -> Fault:
     length = known.shape(step.tensor.name)[where]
     fault = f"axis {where} has length {shown(length)}, which no integer {step.index} >= 0 satisfies"
     offset = () if step.offset is None else (step.offset,)
-    return _declared(step.tensor.shape, fault + _where_all(offset, known))
+    return _declared(step.tensor.shape, fault + _where_all(offset, known, known.deciding(step)))
 
 
 @words(CheckAxis)
@@ -276,7 +288,8 @@ def _check_axis(step: CheckAxis, known: Known, reason: Reason) -> Fault:
     where = known.axis(step.tensor, step.position)
     length, expected = known.shape(step.tensor.name)[where], known.expected(step.axis)
     fault = f"axis {where} has length {shown(length)}, expected {shown(expected)}"
-    return _declared(step.tensor.shape, fault + _where(step.axis, known))
+    where = _where_all((step.axis,), known, known.deciding(step))
+    return _declared(step.tensor.shape, fault + where)
 
 
 @words(CheckSplice)
@@ -292,7 +305,8 @@ def _check_splice(step: CheckSplice, known: Known, reason: Reason) -> Fault:
     else:
         found = f"have lengths {shown(actual)}, expected {shown(wanted)}"
     fault = f"{axes(start, start + length)} {found}"
-    return _declared(step.tensor.shape, fault + _where(step.value, known))
+    where = _where_all((step.value,), known, known.deciding(step))
+    return _declared(step.tensor.shape, fault + where)
 
 
 # Values
@@ -376,9 +390,9 @@ def _where(expr: Expr, known: Known) -> str:
     return _where_all((expr,), known)
 
 
-def _where_all(exprs: Iterable[Expr], known: Known) -> str:
-    """The values of solved names that take part, each with where it came from."""
-    names = dict.fromkeys(name for expr in exprs for name in reads(expr).names)
+def _where_all(exprs: Iterable[Expr], known: Known, deciding: Iterable[str] = ()) -> str:
+    """The values of solved names, and of parameters that decide; each with where it came from."""
+    names = dict.fromkeys([*(name for expr in exprs for name in reads(expr).names), *deciding])
     facts: list[str] = []
     for name in names:
         origin = known.origin(name)

@@ -88,13 +88,13 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         (("show",), "required: OP"),
         (("completion",), "the following arguments are required: SHELL\n"),
         (("list", "--bogus"), "unrecognized arguments: --bogus; see `tileops list --help`"),
-        (("list", "--fam", "x"), "unrecognized arguments: --fam x; did you mean --family?\n"),
+        (("list", "--fam", "x"), "unrecognized arguments: --fam; did you mean --family?\n"),
         (("list", "--seed=1"), "unrecognized arguments: --seed=1; `tileops fuzz` has --seed"),
         (
             ("bench", "--shape=x=2"),
             "--shape=x=2; `tileops explain` and `tileops run` have --shape",
         ),
-        (("list", "--budget", "1"), "--budget 1; `tileops bench` has --budget"),
+        (("list", "--budget", "1"), "--budget; `tileops bench` has --budget"),
         (("schema", "--row", "a"), "`tileops explain` and `tileops run` and `tileops bench` have"),
         (("schema", "more"), "unrecognized arguments: more; see `tileops schema --help`"),
         (("list", "--status", "done"), "invalid choice: 'done'"),
@@ -242,6 +242,18 @@ def test_list_filters_and_prints_data(tileops: Run) -> None:
     outcome = tileops("list", "--family", "gemm", "--status", "implemented", "--json")
     assert {row["op"] for row in outcome.data} >= {"GemmFwdOp"}
     assert {(row["family"], row["status"]) for row in outcome.data} == {("gemm", "implemented")}
+
+
+def test_list_finds_ops_by_words_of_what_they_are(tileops: Run) -> None:
+    def names(*arguments: str) -> set[str]:
+        return {row["op"] for row in tileops("list", *arguments, "--json").data}
+
+    assert "FusedAddRMSNormFwdOp" in names("rms") <= names()
+    assert "RoPENeoxPositionIdsFwdOp" in names("ROTARY", "positions")  # of its description
+    assert names("rotary", "--family", "norm") == {"FusedQKNormRoPEFwdOp"}
+    assert "GemmFwdOp" in names("matmul")  # of what it mirrors
+    outcome = tileops("list", "rotary", "pizza")
+    assert outcome.err == "no op speaks of rotary and pizza: give fewer words\n"
 
 
 def test_list_names_the_ops_with_gradients(tileops: Run) -> None:

@@ -34,12 +34,17 @@ def test_signature_is_shown_in_mathematical_form(tileops: Run) -> None:
         "RMSNormFwdOp: norm, implemented, mirrors torch.nn.functional.rms_norm\n"
         "declared in norm/spec.yaml:3\n"
         "\n"
+        "Root-mean-square norm over the trailing axes: `x / sqrt(mean(x²) + eps) * weight`.\n"
+    )
+    assert (
+        "Source: `torch.nn.functional.rms_norm`.\n"
+        "\n"
         "∀ B : Shape, T ∈ {float16, bfloat16, float32}\n"
         "  x       : T[*B, *normalized_shape]\n"
         "  weight? : T[*normalized_shape]\n"
         "⊢ output  : T[*B, *normalized_shape]\n"
         "where len(normalized_shape) > 0\n"
-    )
+    ) in outcome.out
 
 
 def test_type_families_effects_and_conditions_are_shown(tileops: Run) -> None:

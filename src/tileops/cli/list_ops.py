@@ -1,17 +1,28 @@
-"""List the ops with their family, status and the function each mirrors."""
+"""List the ops with their family, status and the function each mirrors.
+
+Words keep those ops in whose name, family, mirrored function or description each word stands.
+
+  tileops list rms
+  tileops list rotary positions
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
+from tileops._core.spec.model import OpSpec
 from tileops.cli.options import add_family, add_json
 from tileops.cli.output import print_json, table
-from tileops.cli.specs import all_specs, package_of, unknown, unloaded
+from tileops.cli.specs import all_specs, package_of, prose_of, unknown, unloaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="only ops of which all these words are said"
+    )
     add_family(parser)
     parser.add_argument(
         "--status", choices=("implemented", "spec-only"), help="only ops of this status"
@@ -40,15 +51,25 @@ def run(args: argparse.Namespace) -> int:
         }
         for spec in specs
         if args.family in (None, spec.family) and args.status in (None, spec.status)
-        if spec.backward or not args.gradients
+        if (spec.backward or not args.gradients) and _speaks_of(spec, args.words)
     ]
     for source in unloaded():
         print(source, file=sys.stderr)
     if args.json:
         print_json(rows)
         return 0
+    if args.words and not rows:
+        print(f"no op speaks of {' and '.join(args.words)}: give fewer words", file=sys.stderr)
     columns = ("op", "family", "status", "package", "mirrors")
     print(
         table([c.upper() for c in columns], [[str(row[c] or "") for c in columns] for row in rows])
     )
     return 0
+
+
+def _speaks_of(spec: OpSpec, words: Sequence[str]) -> bool:
+    """Whether each word, in any case, stands in what is said of an op."""
+    if not words:
+        return True
+    said = " ".join([spec.name, spec.family or "", spec.ref_api or "", prose_of(spec)]).lower()
+    return all(word.lower() in said for word in words)

@@ -16,7 +16,7 @@ from tileops.bench.results import Results
 from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.progress import Tell, counted
 from tileops.cli.signature_text import gradients_line, parameter_rows, signature_lines
-from tileops.cli.specs import class_of, table_of
+from tileops.cli.specs import class_of, prose_of, table_of
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 """Measured rows by op, each with the device's name."""
@@ -117,7 +117,7 @@ def _about(spec: OpSpec) -> str:
     """The docstring of the class."""
     if spec.status != "implemented":
         return f"Mirrors `{spec.ref_api}`." if spec.ref_api else ""
-    return inspect.cleandoc(class_of(spec).__doc__ or "")
+    return prose_of(spec)
 
 
 def _brief(spec: OpSpec) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +13,7 @@ from tileops.cli.kernel_facts import KernelFacts, kernel_facts
 from tileops.cli.options import add_json, add_op
 from tileops.cli.output import UsageFault, print_json, table
 from tileops.cli.signature_text import gradients_line, parameter_rows, signature_lines
-from tileops.cli.specs import class_of, row_labels, spec_named, table_of
+from tileops.cli.specs import class_of, prose_of, row_labels, spec_named, table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +71,7 @@ def _data(spec: OpSpec, kernels: list[KernelFacts]) -> dict[str, Any]:
         "status": spec.status,
         "mirrors": spec.ref_api,
         "declared_in": str(spec.location),
-        "text": "\n".join(_prose(spec)) or None,
+        "text": prose_of(spec) or None,
         "signature": signature_lines(spec),
         "params": [dict(zip(names, row, strict=True)) for row in parameter_rows(spec)],
         "cost": dict(_cost(spec)),
@@ -89,8 +88,8 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
     head = f"{spec.name}: {spec.family}, {spec.status}"
     if spec.ref_api:
         head += f", mirrors {spec.ref_api}"
-    sections = [f"{head}\ndeclared in {spec.location}", *_prose(spec)]
-    sections.append("\n".join(signature_lines(spec)))
+    prose = filter(None, [prose_of(spec)])
+    sections = [f"{head}\ndeclared in {spec.location}", *prose, "\n".join(signature_lines(spec))]
     if rows := parameter_rows(spec):
         sections.append(table(("PARAMETER", "TYPE", "DEFAULT", "PASSED BY"), rows))
     if cost := _cost(spec):
@@ -111,12 +110,6 @@ def _sections(spec: OpSpec, kernels: list[KernelFacts]) -> list[str]:
         faults = [f"{f.level} {printable(f.field)}: {f.message}" for f in spec.faults]
         sections.append("\n".join(["this spec has faults:", *faults]))
     return sections
-
-
-def _prose(spec: OpSpec) -> list[str]:
-    """What the op computes, as its class says it; nothing of an op without a class."""
-    text = inspect.getdoc(class_of(spec)) if spec.status == "implemented" else None
-    return [text] if text else []
 
 
 def _targets(spec: OpSpec) -> list[str]:

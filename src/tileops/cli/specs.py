@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,14 @@ def class_of(spec: OpSpec) -> type[Op]:
         hint = f"`tileops list --status implemented --family {spec.family}` lists what runs"
         raise UsageFault(f"{spec.name} is {spec.status}: {found}; {hint}")
     return found
+
+
+def prose_of(spec: OpSpec) -> str:
+    """What an op computes, as its class says it; nothing where there is no class."""
+    from tileops._core.validate.code import find_class
+
+    found = find_class(spec)
+    return "" if isinstance(found, str) else inspect.cleandoc(found.__doc__ or "")
 
 
 def table_of(op: type[Op]) -> ImplementationTable:

@@ -34,7 +34,6 @@ from tileops._core.signature.plan import (
 from tileops._core.spec.model import TensorInput
 from tileops.errors import Phase
 
-
 ShapeStep = CheckRank | CheckAxis | CheckSplice | SolveAxis
 
 

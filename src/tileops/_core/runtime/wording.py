@@ -256,8 +256,8 @@ def _rank(step: CheckRank, known: Known, reason: Reason) -> Fault:
     least = "at least " if step.open else ""
     noun = "axis" if count == 1 else "axes"
     fault = f"expected {least}{count} {noun}, got shape {shown(known.shape(step.tensor.name))}"
-    where = _where_all(step.splices, known, known.deciding(step))
-    return _declared(step.tensor.shape, fault + where + _fitting(step, known))
+    origins = _where_all(step.splices, known, known.deciding(step))
+    return _declared(step.tensor.shape, fault + origins + _fitting(step, known))
 
 
 def _fitting(step: CheckRank, known: Known) -> str:
@@ -288,8 +288,8 @@ def _check_axis(step: CheckAxis, known: Known, reason: Reason) -> Fault:
     where = known.axis(step.tensor, step.position)
     length, expected = known.shape(step.tensor.name)[where], known.expected(step.axis)
     fault = f"axis {where} has length {shown(length)}, expected {shown(expected)}"
-    where = _where_all((step.axis,), known, known.deciding(step))
-    return _declared(step.tensor.shape, fault + where)
+    origins = _where_all((step.axis,), known, known.deciding(step))
+    return _declared(step.tensor.shape, fault + origins)
 
 
 @words(CheckSplice)
@@ -305,8 +305,8 @@ def _check_splice(step: CheckSplice, known: Known, reason: Reason) -> Fault:
     else:
         found = f"have lengths {shown(actual)}, expected {shown(wanted)}"
     fault = f"{axes(start, start + length)} {found}"
-    where = _where_all((step.value,), known, known.deciding(step))
-    return _declared(step.tensor.shape, fault + where)
+    origins = _where_all((step.value,), known, known.deciding(step))
+    return _declared(step.tensor.shape, fault + origins)
 
 
 # Values

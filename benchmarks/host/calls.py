@@ -36,7 +36,7 @@ class Subject(NamedTuple):
     @property
     def entry(self) -> Callable[..., Any]:
         """What the op's body calls, once it has been called."""
-        (entry,) = self.op._entries_by_call.values()
+        (entry,) = set(self.op._entries_by_call.values())
         return entry
 
 

@@ -32,29 +32,20 @@ def steps_of(subject: Subject) -> Functions:
     boundary = _with(type(op)._call_boundary, _direct_0=_nothing)
     known = Kind(kind.record, kind.facts)
     known.tell_by(arguments)  # Outside the operator autograd is on.
-    stub = type("Stub", (), {"_run_call": _nothing, "forward": _nothing, "_latest_kind": known})()
+    members = {"_run_call": _nothing, "forward": _nothing, "_latest_kind": known}
+    # Where torch has no such look, calls are told by their key.
+    stub = type("Stub", (), {**members, "_recall": lambda *_: known})()
     body = _with(unit["_body_0"], _instances={key: lambda: stub})
-    asked: list[Any] = []
     fits, run = unit["_fits_0"], op._run_call
     shallow = type(op).__new__(type(op))
     shallow.__dict__.update(op.__dict__)
-
-    def kernel_for(interface: str, call: Any) -> Any:
-        asked[:] = [interface, call]
-        return op.kernel_for(interface, call)
-
-    shallow.__dict__["kernel_for"] = kernel_for
-    shallow.forward(*arguments)
-    interface, call = asked
-    shallow.__dict__["kernel_for"] = lambda *_: lambda *_: result
-    make = type(call)
-    fields = [getattr(call, item.name) for item in make._own_fields]
+    asked = next(key for key in op._entries_by_call if len(key) > 2)  # not by a call spec
+    shallow._entries_by_call = dict.fromkeys(op._entries_by_call, lambda *_: result)
     return {
         "bind": lambda: boundary(op, *arguments),
         "kind": lambda: body(*arguments, key),
         "steps": lambda: run(arguments, lambda *_: result, {}, kind, None, lambda *_: True),
         "result": lambda: fits(op, known, result, arguments, {}),
-        "call_spec": lambda: make(*fields, device=call.device),
-        "kernel_for": lambda: op.kernel_for(interface, call),
+        "kernel_for": lambda: op.kernel_for_fields(*asked),
         "body": lambda: shallow.forward(*arguments),
     }

@@ -111,6 +111,7 @@ def test_what_forward_asks_for_and_nothing_declares() -> None:
             self.kernel_for("scaled", ScaledCall())
             self.kernel_for(name, ScaledCall())
             self.delegate_for("norm", None)
+            self.kernel_for_fields("scales", ScaledCall, x.device)
             return self.kernel_for("scale", ScaledCall())(x)
 
         def __init__(self, gain=1.0, *, mode="a", target=None):
@@ -123,6 +124,7 @@ def test_what_forward_asks_for_and_nothing_declares() -> None:
     assert sorted(defined(AskingFwdOp))[1:] == [
         ("", 53, "forward asks for 'norm', no key of delegate_types"),
         ("", 53, "forward asks for 'scale', no key of interfaces; did you mean 'scaled'?"),
+        ("", 53, "forward asks for 'scales', no key of interfaces; did you mean 'scaled'?"),
     ]
 
 
@@ -257,6 +259,7 @@ def test_a_class_that_looks_its_kernels_up_in_its_own_way() -> None:
             return super().kernel_for(f"{interface}d", call)
 
         def forward(self, x, w=None, out=None):
+            self.kernel_for_fields("scale", ScaledCall, x.device)
             return self.kernel_for("scale", ScaledCall())(x)
 
     assert defined(RenamingFwdOp) == []

@@ -41,6 +41,54 @@ def test_hit_calls_nothing(monkeypatch):
     assert op.kernel_for("add", call()) is entry
 
 
+FIELDS = 6, 1.0, torch.float32
+CPU = torch.device("cpu")
+
+
+def counted(made):
+    """The class of call specs, which notes what it makes."""
+
+    def make(*fields, **named):
+        made.append(fields)
+        return AddCall(*fields, **named)
+
+    return make
+
+
+def test_fields_make_no_call_spec_where_the_entry_is_known():
+    op, made = add_op()(), []
+    make = counted(made)
+    entry = op.kernel_for_fields("add", make, CPU, *FIELDS)
+    assert op.kernel_for_fields("add", make, CPU, *FIELDS) is entry
+    assert made == [FIELDS]
+    assert op.kernel_for("add", call()) is op.kernel_for_fields("add", AddCall, CPU, *FIELDS)
+    assert op.kernel_for_fields("add", make, CPU, 7, *FIELDS[1:]) is not entry
+    op._initialise_binding()
+    assert op.kernel_for_fields("add", make, CPU, *FIELDS) is not entry
+
+
+def test_fields_on_a_device_that_may_change_are_asked_of_each_time(monkeypatch):
+    op, made = add_op({"plain": add_kernel(devices={"cpu", "meta"})})(), []
+    make = counted(made)
+    for device in (None, "cpu"):
+        monkeypatch.setattr(entries, "current_device", lambda: torch.device("meta"))
+        first = op.kernel_for_fields("add", make, device, *FIELDS)
+        monkeypatch.setattr(entries, "current_device", lambda: CPU)
+        assert (op.kernel_for_fields("add", make, device, *FIELDS) is first) is (device == "cpu")
+    assert len(made) == 4
+
+
+def test_fields_that_are_refused_are_those_of_the_call_spec():
+    op = add_op()()
+    with pytest.raises(TypeError, match="AddCall.alpha holds a list, which cannot be a cache key"):
+        op.kernel_for_fields("add", AddCall, CPU, 6, [1.0], torch.float32)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'dtype'"):
+        op.kernel_for_fields("add", AddCall, CPU, 6, 1.0)
+    with pytest.raises(OpNotAvailableError, match="has no kernel interface 'sub'"):
+        op.kernel_for_fields("sub", AddCall, CPU, *FIELDS)
+    assert op._entries_by_call == {}
+
+
 def test_identity_decides_what_is_shared():
     kernel = by_dtype()
     op = add_op({"plain": kernel})()
@@ -295,6 +343,10 @@ def test_ten_thousand_call_specs_leave_the_tables_bounded():
     assert len(op._entries_by_call) == entries.MOST_CALL_SPECS
     assert kernel.built == 1
     op.kernel_for("add", call(0))
+    assert kernel.built == 1
+    for n in range(entries.MOST_CALL_SPECS):
+        op.kernel_for_fields("add", AddCall, CPU, n, *FIELDS[1:])
+    assert len(op._entries_by_call) == entries.MOST_CALL_SPECS
     assert kernel.built == 1
 
 

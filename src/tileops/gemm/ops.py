@@ -88,8 +88,8 @@ class _GemmOp(_ContractionOp):
             a, trans_a = _as_stored(a, trans_a)
         if not b.is_contiguous():
             b, trans_b = _as_stored(b, trans_b)
-        call = GemmCall(m, n, k, trans_a, trans_b, a.dtype, device=a.device)
-        return self.kernel_for("gemm", call)(a, b)
+        fields = m, n, k, trans_a, trans_b, a.dtype
+        return self.kernel_for_fields("gemm", GemmCall, a.device, *fields)(a, b)
 
 
 class GemmFwdOp(_GemmOp):

@@ -56,6 +56,28 @@ class Entries(Calls):
             pass  # Left behind here, it is not the context of what is raised from now on.
         return self._missing_entry(interface, call)
 
+    def kernel_for_fields(self, *key: Any) -> Any:
+        """The entry of `kernel_for`, for a call spec that is made only where it is not known yet.
+
+        Making one takes longer than all else that finds an entry again.
+
+        Args:
+            key: the interface, the class of the call spec, its device and its fields in order.
+
+        Raises:
+            Exception: as `kernel_for`, or as the class's constructor.
+        """
+        try:
+            return self._entries_by_call[key]
+        except (KeyError, TypeError):
+            pass  # Left behind here, it is not the context of what is raised from now on.
+        interface, request, device, *fields = key
+        call = request(*fields, device=device)
+        entry = self.kernel_for(interface, call)
+        if device is not None and device == call.device:  # Others lean on the current device.
+            self._keep_entry(key, entry)
+        return entry
+
     def key_for(self, interface: str, call: CallSpec) -> str:
         """The key of the implementation that would serve a call; builds nothing.
 
@@ -99,13 +121,17 @@ class Entries(Calls):
         if call.device is not None and call.device.type == "cuda":
             _warn_if_standing_in(self._name, choice)
         entry = self._entry_of(interface, key, call)
+        self._keep_entry((interface, call.table_key), entry)
+        return entry
+
+    def _keep_entry(self, key: tuple[Any, ...], entry: Any) -> None:
+        """Have an entry looked up by a key from now on, unless that cannot be hashed."""
         by_call = self._entries_by_call
         # A finaliser may have entries stored between any two steps.
-        with self._build_lock, suppress(RuntimeError):
+        with self._build_lock, suppress(RuntimeError, TypeError):
             if len(by_call) >= MOST_CALL_SPECS:
                 by_call.pop(next(iter(by_call)), None)
-            by_call[interface, call.table_key] = entry
-        return entry
+            by_call[key] = entry
 
     def _entry_of(self, interface: str, key: str, call: CallSpec) -> Any:
         """The entry for the call's identity, built if there is none."""

@@ -217,6 +217,7 @@ class _Explainer:
         self.refusal: Exception | None = None
         # Instance attributes come before the class's methods, on the shadow only.
         self.shadow.__dict__["kernel_for"] = self._kernel_for
+        self.shadow.__dict__["kernel_for_fields"] = self._kernel_for_fields
         self.shadow.__dict__["delegate_for"] = self._delegate_for
 
     def explain(self, args: Any, kwargs: Any) -> Explanation:
@@ -287,6 +288,11 @@ class _Explainer:
             return False
         self.facts |= {"target": selection.target, "rule": selection.rule}
         return selection.builder is not None
+
+    def _kernel_for_fields(
+        self, interface: str, request: type[CallSpec], device: torch.device, *fields: Any
+    ) -> _UnbuiltEntry:
+        return self._kernel_for(interface, request(*fields, device=device))
 
     def _kernel_for(self, interface: str, call: CallSpec) -> _UnbuiltEntry:
         """Answer the body's question with a stand-in, and note what was chosen from what."""

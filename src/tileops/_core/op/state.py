@@ -103,7 +103,7 @@ class OpState(ABC):
     # Binding group.
     _target_builder: Callable[..., TargetKernel] | None = _UNRESOLVED
     _serving_target: str | None = None
-    _entries_by_call: dict[tuple[str, Hashable], Any]
+    _entries_by_call: dict[tuple[Any, ...], Any]
     _built_entries: dict[str, dict[EntryKey, Any]]
     _target_kernels: dict[TargetKey, TargetKernel]
     _settled: Binding | None = None

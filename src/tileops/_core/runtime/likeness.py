@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 TensorGuards: Any = None
-if torch.__version__.startswith("2.13."):
+if torch.__version__.startswith(("2.11.", "2.13.")):
     # Internal to torch, and not forgiving: used only of the versions with which it was tried.
     # Without it all is compared property by property.
     from torch._C._dynamo.guards import TensorGuards

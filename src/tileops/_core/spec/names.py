@@ -16,8 +16,8 @@ MEMBERS = frozenset({
     "built_entries", "compile_op_names", "composition_only", "delegate_for", "delegate_types",
     "eval_roofline", "eval_roofline_read_bytes", "explain", "forward", "held_delegates",
     "injected_parameters", "interfaces", "iter_kernels", "kernel_config", "kernel_for",
-    "kernel_types", "key_for", "last_call", "request_tune", "roof_key", "roofline_data_terms",
-    "serving_target",
+    "kernel_for_fields", "kernel_types", "key_for", "last_call", "request_tune", "roof_key",
+    "roofline_data_terms", "serving_target",
 })  # fmt: skip
 """What every op has beside `dtype`: a parameter is an attribute too, and would hide it."""
 RESERVED_FAMILIES = frozenset(

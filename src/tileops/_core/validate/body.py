@@ -18,7 +18,9 @@ import tileops
 from tileops._core.lang.spelling import suggest
 from tileops._core.spec.model import Finding, OpSpec
 
-_ASKING = {"kernel_for": "interfaces", "delegate_for": "delegate_types"}
+_ASKING = {
+    "kernel_for": "interfaces", "kernel_for_fields": "interfaces", "delegate_for": "delegate_types"
+}  # fmt: skip
 """Methods whose first argument names something, and what of the class declares it."""
 _KEEPING = ("__new__", "__setattr__", "__getattr__", "__getattribute__")
 """Methods by which a class could keep what `__init__` does not plainly assign."""
@@ -51,6 +53,8 @@ def _own(cls: type[Any], method: str) -> ast.FunctionDef | None:
 def _check_forward(spec: OpSpec, cls: type[Any], node: ast.FunctionDef) -> Iterator[Finding]:
     """`forward` asks for declared interfaces and stages, where it names them."""
     ours = {name for name in _ASKING if getattr(cls, name) is getattr(tileops.Op, name)}
+    if "kernel_for" not in ours:
+        ours.discard("kernel_for_fields")  # which ends there
     asking = {each: each.attr for each in _attributes(node, _self(node)) if each.attr in ours}
     for call in ast.walk(node):
         if not (isinstance(call, ast.Call) and call.func in asking and call.args):

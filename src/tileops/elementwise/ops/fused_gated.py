@@ -38,8 +38,8 @@ class _GatedOp(Op):
 
     def forward(self, x: Tensor) -> Tensor:
         """Gate each row of `x`."""
-        call = GatedCall(self.function, x.shape[1] // 2, x.dtype, device=x.device)
-        return self.kernel_for("gated", call)(x.contiguous())
+        fields = self.function, x.shape[1] // 2, x.dtype
+        return self.kernel_for_fields("gated", GatedCall, x.device, *fields)(x.contiguous())
 
 
 class SiluAndMulFwdOp(_GatedOp):

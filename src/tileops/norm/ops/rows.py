@@ -75,10 +75,11 @@ class RMSNormFwdOp(Op):
         """Normalise the trailing axes of `x`."""
         n = prod(self.normalized_shape)
         eps = FLOAT32_EPSILON if self.eps is None else self.eps
-        call = RMSNormCall(n, eps, weight is not None, x.dtype, device=x.device)
-        rows = as_rows(x, n)
-        result = self.kernel_for("rms_norm", call)(rows, as_vector(weight))
-        return result if rows is x else in_shape_of(result, x)
+        fields = n, eps, weight is not None, x.dtype
+        kernel = self.kernel_for_fields("rms_norm", RMSNormCall, x.device, *fields)
+        if x.ndim == 2 and len(self.normalized_shape) == 1:  # Rows and a vector as they are.
+            return kernel(x.contiguous(), None if weight is None else weight.contiguous())
+        return in_shape_of(kernel(as_rows(x, n), as_vector(weight)), x)
 
 
 class FusedAddRMSNormFwdOp(Op):

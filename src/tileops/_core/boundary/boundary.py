@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -21,7 +22,12 @@ from tileops._core.boundary.operators import (
 from tileops._core.boundary.parameters import CallParameter
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
-from tileops._core.boundary.source import entry_source, has_formula, returned_outputs
+from tileops._core.boundary.source import (
+    binding_source,
+    entry_source,
+    has_formula,
+    returned_outputs,
+)
 from tileops._core.boundary.warm import held_names
 from tileops._core.codegen.loading import compile_source
 from tileops._core.runtime.likeness import ABSENT, likeness, unmade
@@ -110,11 +116,26 @@ def make_boundary(
         unit["_find_call"] = _finder(parameters, calls)
     return _CompileBoundary(
         text,
-        unit["_bind_call"],
+        _binding(spec, parameters, unit["_examine"]),
         operator_names=tuple(f"{NAMESPACE}::{name}" for name in schemas),
         call=unit["_call_boundary"],
         schemas=schemas,
     )
+
+
+def _binding(
+    spec: OpSpec, parameters: Sequence[CallParameter], examine: Callable[..., None]
+) -> Callable[..., BoundCall]:
+    """`_bind_call`, printed when it first runs: most classes are never asked."""
+
+    @cache
+    def printed() -> Callable[..., BoundCall]:
+        unit = _compiled(spec, binding_source(spec, parameters), parameters, "binding")
+        unit["_examine"] = examine
+        bind: Callable[..., BoundCall] = unit["_bind_call"]
+        return bind
+
+    return lambda *args, **kwargs: printed()(*args, **kwargs)
 
 
 def _key(branch: EffectBranch) -> tuple[Any, ...]:
@@ -175,10 +196,12 @@ def _requires_grad(argument: Any) -> bool:
     return isinstance(argument, torch.Tensor) and argument.requires_grad
 
 
-def _compiled(spec: OpSpec, text: str, parameters: Sequence[CallParameter]) -> dict[str, Any]:
-    """The namespace of the unit's functions."""
+def _compiled(
+    spec: OpSpec, text: str, parameters: Sequence[CallParameter], part: str = "entry"
+) -> dict[str, Any]:
+    """The namespace of a unit's functions."""
     defaults = {f"_default_{p.name}": p.default for p in parameters if p.role == "execution"}
-    return compile_source(f"{spec.name} entry", text, _HELPERS | defaults)
+    return compile_source(f"{spec.name} {part}", text, _HELPERS | defaults)
 
 
 _HELPERS: dict[str, Any] = {

@@ -4,7 +4,8 @@ One unit per class. Names of the unit's own begin with an underscore, which name
 do. `_bind_call` gives the arguments as inputs, writes and execution arguments. `_key_of` gives the
 key of the kind of call that it is, `_fits_N` tells whether a result of an effect branch is plainly
 right. With a boundary, `_body_N` is what the operator of a branch runs and `_call_boundary` calls
-the operator and assembles the result; where there are several branches, `_call_N` does so for each.
+the operator and assembles the result; where there are several branches, `_call_N` does so for each;
+`_bind_call`, which no call needs, is a unit of its own.
 Straight-line code: nothing is looped over, looked up or built that is known from the spec.
 """
 
@@ -40,7 +41,6 @@ def entry_source(
     )
     printer = _EntryPrinter(spec, parameters, writer)
     printer.print_examination()
-    printer.print_bind()
     if spec.has_boundary:
         printer.print_boundary(branches)
         for number, branch in enumerate(branches):
@@ -49,9 +49,18 @@ def entry_source(
             printer.print_body(number, branch)
             ResultTest(writer, spec, branch).print(f"_fits_{number}")
     else:
+        printer.print_bind()
         printer.print_key()
         if len(branches) == 1:
             ResultTest(writer, spec, branches[0]).print("_fits_0")
+    return writer.text()
+
+
+def binding_source(spec: OpSpec, parameters: Sequence[CallParameter]) -> str:
+    """The unit of `_bind_call`, for a class with a boundary."""
+    writer = SourceWriter()
+    writer.line(f'"""How arguments of {spec.name} bind: printed from its spec."""')
+    _EntryPrinter(spec, parameters, writer).print_bind()
     return writer.text()
 
 

@@ -81,4 +81,6 @@ def deepest(root: Expr | Shape, limit: int) -> Node | None:
     level: list[Node] = [root]
     for _ in range(limit):
         level = [child for node in level for child in children(node)]
-    return level[0] if level else None
+        if not level:
+            return None
+    return level[0]

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, TypeVar, cast, get_args
 
-from tileops._core.lang.nodes import Constant, Expr, Logical, Node, Shape, Span, Splice
+from tileops._core.lang.nodes import Expr, Logical, Node, Shape, Span, Splice
 
 N = TypeVar("N", bound=Node)
 
 _NODE_CLASSES = (*get_args(Expr), *get_args(Shape), Splice)
 _FIELDS: dict[type[Node], tuple[str, ...]] = {
-    cls: tuple(field.name for field in fields(cls) if field.name != "span" and cls is not Constant)
+    cls: tuple(field.name for field in fields(cls) if "Expr" in str(field.type))
     for cls in _NODE_CLASSES
 }
-"""The fields of each node class that may hold nodes."""
+"""The fields of each node class that may hold nodes, as their annotations say."""
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -211,8 +211,7 @@ class GemmW4A16FwdOp(_ContractionOp):
         """Multiply by the weight."""
         (m, k), n = activation.shape, packed_weight.shape[0]
         facts = (m, n, k, self.group_size, activation.dtype)
-        call = GemmW4A16Call(*facts, device=activation.device)
-        kernel = self.kernel_for("gemm_w4a16", call)
+        kernel = self.kernel_for_fields("gemm_w4a16", GemmW4A16Call, activation.device, *facts)
         return kernel(activation, packed_weight, weight_scale, weight_zero)
 
 
@@ -305,8 +304,8 @@ class _BmmOp(_ContractionOp):
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
         """`a[i] @ b[i]` for each `i`."""
-        call = BmmCall(a.shape[1], b.shape[2], a.shape[2], a.dtype, device=a.device)
-        return self.kernel_for("bmm", call)(a, b)
+        fields = a.shape[1], b.shape[2], a.shape[2], a.dtype
+        return self.kernel_for_fields("bmm", BmmCall, a.device, *fields)(a, b)
 
 
 class BmmFwdOp(_BmmOp):

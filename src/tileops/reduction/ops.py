@@ -360,8 +360,8 @@ class _SoftmaxOp(Op):
         axis, out_dtype = _softmax_axis(self.dim, rank), self.dtype or x.dtype
         n = x.shape[axis] if x.is_cuda and rank and axis == rank - 1 else None
         few = n is not None and are_few(x.numel() // max(n, 1), n)
-        call = SoftmaxCall(rank, axis, x.dtype, out_dtype, self.log, n, few, device=x.device)
-        return self.kernel_for("softmax", call)(x)
+        fields = rank, axis, x.dtype, out_dtype, self.log, n, few
+        return self.kernel_for_fields("softmax", SoftmaxCall, x.device, *fields)(x)
 
 
 class SoftmaxFwdOp(_SoftmaxOp):

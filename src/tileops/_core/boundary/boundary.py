@@ -135,7 +135,10 @@ def _binding(
         bind: Callable[..., BoundCall] = unit["_bind_call"]
         return bind
 
-    return lambda *args, **kwargs: printed()(*args, **kwargs)
+    def bind(*args: Any, **kwargs: Any) -> BoundCall:
+        return printed()(*args, **kwargs)
+
+    return bind
 
 
 def _key(branch: EffectBranch) -> tuple[Any, ...]:

@@ -72,8 +72,9 @@ class _GatedBwdOp(Op):
 
     def forward(self, grad_out: Tensor, x: Tensor) -> Tensor:
         """Compute the gradient of `x`."""
-        call = GatedCall(self.function, x.shape[1] // 2, x.dtype, device=x.device)
-        return self.kernel_for("gated_bwd", call)(grad_out.contiguous(), x.contiguous())
+        fields = self.function, x.shape[1] // 2, x.dtype
+        kernel = self.kernel_for_fields("gated_bwd", GatedCall, x.device, *fields)
+        return kernel(grad_out.contiguous(), x.contiguous())
 
 
 class SiluAndMulBwdOp(_GatedBwdOp):

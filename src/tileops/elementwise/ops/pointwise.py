@@ -46,10 +46,9 @@ class PointwiseOp(Op):
         settings = tuple((name, getattr(self, name)) for name in self.settings)
         out_dtype = self.result_dtype(data.dtype)
         layout = arrange(operands, out_dtype.itemsize).layout if data.is_cuda else None
-        call = PointwiseCall(
-            self.function, data.dtype, out_dtype, settings, inplace, layout, device=data.device
-        )
-        result: Tensor = self.kernel_for(interface, call)(*operands)
+        fields = self.function, data.dtype, out_dtype, settings, inplace, layout
+        kernel = self.kernel_for_fields(interface, PointwiseCall, data.device, *fields)
+        result: Tensor = kernel(*operands)
         return result
 
     def result_dtype(self, dtype: torch.dtype) -> torch.dtype:

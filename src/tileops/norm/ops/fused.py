@@ -53,10 +53,10 @@ class FusedAddRMSNormPerTokenQuantFwdOp(Op):
     def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Add `residual`, normalise and quantise the last axis."""
         n = weight.shape[0]
-        call = AddRMSNormQuantCall(
-            n, self.eps, self.scale_ub, x.dtype, self.quant_dtype, device=x.device
+        fields = n, self.eps, self.scale_ub, x.dtype, self.quant_dtype
+        kernel = self.kernel_for_fields(
+            "add_rms_norm_quant", AddRMSNormQuantCall, x.device, *fields
         )
-        kernel = self.kernel_for("add_rms_norm_quant", call)
         q, scale, total = kernel(as_rows(x, n), as_rows(residual, n), weight.contiguous())
         return q.view(x.shape), scale.view(*x.shape[:-1], 1), total.view(x.shape)
 

@@ -106,8 +106,8 @@ class FusedAddRMSNormFwdOp(Op):
     def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Add `residual` and normalise the last axis."""
         n = weight.shape[0]
-        call = RMSNormCall(n, self.eps, True, x.dtype, device=x.device)
-        kernel = self.kernel_for("add_rms_norm", call)
+        fields = n, self.eps, True, x.dtype
+        kernel = self.kernel_for_fields("add_rms_norm", RMSNormCall, x.device, *fields)
         output, total = kernel(as_rows(x, n), as_rows(residual, n), weight.contiguous())
         return in_shape_of(output, x), in_shape_of(total, x)
 
@@ -140,10 +140,8 @@ class LayerNormFwdOp(Op):
     ) -> Tensor:
         """Normalise the trailing axes of `x`."""
         n = prod(self.normalized_shape)
-        call = LayerNormCall(
-            n, self.eps, weight is not None, bias is not None, x.dtype, device=x.device
-        )
-        kernel = self.kernel_for("layer_norm", call)
+        fields = n, self.eps, weight is not None, bias is not None, x.dtype
+        kernel = self.kernel_for_fields("layer_norm", LayerNormCall, x.device, *fields)
         return in_shape_of(kernel(as_rows(x, n), as_vector(weight), as_vector(bias)), x)
 
 
@@ -172,8 +170,8 @@ class FusedAddLayerNormFwdOp(Op):
     ) -> tuple[Tensor, Tensor]:
         """Add `residual` and normalise the last axis."""
         n = weight.shape[0]
-        call = LayerNormCall(n, self.eps, True, True, x.dtype, device=x.device)
-        kernel = self.kernel_for("add_layer_norm", call)
+        fields = n, self.eps, True, True, x.dtype
+        kernel = self.kernel_for_fields("add_layer_norm", LayerNormCall, x.device, *fields)
         rows = as_rows(x, n), as_rows(residual, n)
         output, total = kernel(*rows, weight.contiguous(), bias.contiguous())
         return in_shape_of(output, x), in_shape_of(total, x)
@@ -195,8 +193,8 @@ class _AdaLayerNormOp(Op):
     def _normalise(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
         """The norm, mapped and perhaps gated."""
         n = x.shape[-1]
-        call = AdaLayerNormCall(n, self.eps, gate is not None, x.dtype, device=x.device)
-        kernel = self.kernel_for("ada_layer_norm", call)
+        fields = n, self.eps, gate is not None, x.dtype
+        kernel = self.kernel_for_fields("ada_layer_norm", AdaLayerNormCall, x.device, *fields)
         rows = (None if part is None else as_rows(part, n) for part in (x, scale, shift, gate))
         return kernel(*rows).view(x.shape)
 

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -308,6 +312,41 @@ def test_instance_of_a_class_that_was_defined_again():
     assert other()(x, k=4).tolist() == [5, 5]
     last = type(Op)(name, (Op,), {"forward": lambda self, x: x + 9})
     assert [op(x).tolist() for op in (old, same(), last())] == [[2, 2], [6, 6], [10, 10]]
+
+
+AGAIN = """
+import torch
+from toys import define, spec, tensor
+
+declared = spec({"x": tensor()}, {"y": tensor()})
+
+def shift(self, x, k: int = 2):
+    return x + k
+
+old = []
+for number in range(100):
+    cls = define("Again", declared, forward=lambda self, x: x + 1)
+    old.append(cls())
+    type(cls)(cls.__name__, cls.__bases__, {"forward": shift})
+for number in range(100):
+    define("Other", declared, forward=shift)
+for op in old:
+    try:
+        op(torch.ones(2))
+    except RuntimeError as error:
+        assert "was defined again with other arguments" in str(error), error
+    else:
+        raise AssertionError
+"""
+
+
+def test_instances_of_many_classes_that_were_defined_again_call_nothing_that_is_freed():
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", AGAIN], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_two_classes_of_one_operator_name():

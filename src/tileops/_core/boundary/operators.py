@@ -38,6 +38,8 @@ class _Registered(NamedTuple):
 
 _lock = make_lock()
 _registered: dict[str, _Registered] = {}
+_kept: dict[str, torch.library.Library] = {}
+"""What keeps the dispatcher's entries of operators that were defined again."""
 
 
 def register_operator(
@@ -64,6 +66,7 @@ def register_operator(
             )
         if not same:
             if known is not None:
+                _keep_entry(parts.name)
                 known.library._destroy()
             _registered[parts.name] = _Registered(
                 owner, parts.schema, parts.text, _define(owner, parts)
@@ -96,6 +99,17 @@ def _define(owner: str, parts: OperatorParts) -> torch.library.Library:
             lib=library,
         )
     return library
+
+
+def _keep_entry(name: str) -> None:
+    """Keep the dispatcher's entry of an operator that is about to be undefined.
+
+    Instances of the class as it was go on calling it, and would call what is freed. An entry lives
+    for as long as it has a kernel, even one for a device that nothing runs on.
+    """
+    if name not in _kept:
+        _kept[name] = torch.library.Library(NAMESPACE, "IMPL")
+        _kept[name].impl(name, lambda *_: None, "PrivateUse3")
 
 
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(

@@ -88,8 +88,10 @@ class _GemmOp(_ContractionOp):
             a, trans_a = _as_stored(a, trans_a)
         if not b.is_contiguous():
             b, trans_b = _as_stored(b, trans_b)
-        fields = m, n, k, trans_a, trans_b, a.dtype
-        return self.kernel_for_fields("gemm", GemmCall, a.device, *fields)(a, b)
+        kernel = self.kernel_for_fields(
+            "gemm", GemmCall, a.device, m, n, k, trans_a, trans_b, a.dtype
+        )
+        return kernel(a, b)
 
 
 class GemmFwdOp(_GemmOp):
@@ -304,8 +306,10 @@ class _BmmOp(_ContractionOp):
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
         """`a[i] @ b[i]` for each `i`."""
-        fields = a.shape[1], b.shape[2], a.shape[2], a.dtype
-        return self.kernel_for_fields("bmm", BmmCall, a.device, *fields)(a, b)
+        kernel = self.kernel_for_fields(
+            "bmm", BmmCall, a.device, a.shape[1], b.shape[2], a.shape[2], a.dtype
+        )
+        return kernel(a, b)
 
 
 class BmmFwdOp(_BmmOp):

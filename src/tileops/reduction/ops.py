@@ -360,8 +360,10 @@ class _SoftmaxOp(Op):
         axis, out_dtype = _softmax_axis(self.dim, rank), self.dtype or x.dtype
         n = x.shape[axis] if x.is_cuda and rank and axis == rank - 1 else None
         few = n is not None and are_few(x.numel() // max(n, 1), n)
-        fields = rank, axis, x.dtype, out_dtype, self.log, n, few
-        return self.kernel_for_fields("softmax", SoftmaxCall, x.device, *fields)(x)
+        kernel = self.kernel_for_fields(
+            "softmax", SoftmaxCall, x.device, rank, axis, x.dtype, out_dtype, self.log, n, few
+        )
+        return kernel(x)
 
 
 class SoftmaxFwdOp(_SoftmaxOp):

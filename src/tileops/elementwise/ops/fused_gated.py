@@ -38,8 +38,10 @@ class _GatedOp(Op):
 
     def forward(self, x: Tensor) -> Tensor:
         """Gate each row of `x`."""
-        fields = self.function, x.shape[1] // 2, x.dtype
-        return self.kernel_for_fields("gated", GatedCall, x.device, *fields)(x.contiguous())
+        kernel = self.kernel_for_fields(
+            "gated", GatedCall, x.device, self.function, x.shape[1] // 2, x.dtype
+        )
+        return kernel(x.contiguous())
 
 
 class SiluAndMulFwdOp(_GatedOp):
@@ -72,8 +74,9 @@ class _GatedBwdOp(Op):
 
     def forward(self, grad_out: Tensor, x: Tensor) -> Tensor:
         """Compute the gradient of `x`."""
-        fields = self.function, x.shape[1] // 2, x.dtype
-        kernel = self.kernel_for_fields("gated_bwd", GatedCall, x.device, *fields)
+        kernel = self.kernel_for_fields(
+            "gated_bwd", GatedCall, x.device, self.function, x.shape[1] // 2, x.dtype
+        )
         return kernel(grad_out.contiguous(), x.contiguous())
 
 

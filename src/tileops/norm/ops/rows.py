@@ -75,8 +75,9 @@ class RMSNormFwdOp(Op):
         """Normalise the trailing axes of `x`."""
         n = prod(self.normalized_shape)
         eps = FLOAT32_EPSILON if self.eps is None else self.eps
-        fields = n, eps, weight is not None, x.dtype
-        kernel = self.kernel_for_fields("rms_norm", RMSNormCall, x.device, *fields)
+        kernel = self.kernel_for_fields(
+            "rms_norm", RMSNormCall, x.device, n, eps, weight is not None, x.dtype
+        )
         if x.ndim == 2 and len(self.normalized_shape) == 1:  # Rows and a vector as they are.
             return kernel(x.contiguous(), None if weight is None else weight.contiguous())
         return in_shape_of(kernel(as_rows(x, n), as_vector(weight)), x)
@@ -106,8 +107,9 @@ class FusedAddRMSNormFwdOp(Op):
     def forward(self, x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Add `residual` and normalise the last axis."""
         n = weight.shape[0]
-        fields = n, self.eps, True, x.dtype
-        kernel = self.kernel_for_fields("add_rms_norm", RMSNormCall, x.device, *fields)
+        kernel = self.kernel_for_fields(
+            "add_rms_norm", RMSNormCall, x.device, n, self.eps, True, x.dtype
+        )
         output, total = kernel(as_rows(x, n), as_rows(residual, n), weight.contiguous())
         return in_shape_of(output, x), in_shape_of(total, x)
 
@@ -170,8 +172,9 @@ class FusedAddLayerNormFwdOp(Op):
     ) -> tuple[Tensor, Tensor]:
         """Add `residual` and normalise the last axis."""
         n = weight.shape[0]
-        fields = n, self.eps, True, True, x.dtype
-        kernel = self.kernel_for_fields("add_layer_norm", LayerNormCall, x.device, *fields)
+        kernel = self.kernel_for_fields(
+            "add_layer_norm", LayerNormCall, x.device, n, self.eps, True, True, x.dtype
+        )
         rows = as_rows(x, n), as_rows(residual, n)
         output, total = kernel(*rows, weight.contiguous(), bias.contiguous())
         return in_shape_of(output, x), in_shape_of(total, x)
@@ -193,8 +196,9 @@ class _AdaLayerNormOp(Op):
     def _normalise(self, x: Tensor, scale: Tensor, shift: Tensor, gate: Tensor | None) -> Tensor:
         """The norm, mapped and perhaps gated."""
         n = x.shape[-1]
-        fields = n, self.eps, gate is not None, x.dtype
-        kernel = self.kernel_for_fields("ada_layer_norm", AdaLayerNormCall, x.device, *fields)
+        kernel = self.kernel_for_fields(
+            "ada_layer_norm", AdaLayerNormCall, x.device, n, self.eps, gate is not None, x.dtype
+        )
         rows = (None if part is None else as_rows(part, n) for part in (x, scale, shift, gate))
         return kernel(*rows).view(x.shape)
 

@@ -83,7 +83,7 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
         M("if shared:", "if False:", "test_table.py::test_contract_fault"),
     ),
     "dispatch/call_spec.py": (
-        M('values["table_key"] = (*key, call._stated) if facts else key',
+        M('values["table_key"] = (*key, stated) if stated else key',
           'values["table_key"] = key',
           "test_call_spec.py::test_equality_covers_fields_device_and_stated_facts"),
         M("if not isinstance(value, _KEYABLE):", "if False:",

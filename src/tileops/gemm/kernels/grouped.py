@@ -152,8 +152,11 @@ def compile_grouped(
     tile: Tile,
     blocks: int,
     config: Mapping[str, Any],
-    places: Literal["starts", "ends", "owners"],
+    places: Literal["starts", "ends", "owners", "counts"],
     alignment: int = 1,
+    *,
+    out_dtype: torch.dtype | None = None,
+    activation: str | None = None,
 ) -> Callable[..., None]:
     """The compiled program of grouped products.
 
@@ -163,7 +166,10 @@ def compile_grouped(
         blocks: largest number of blocks.
         config: how many buffers the ring has.
         places: what says which rows each group has.
-        alignment: divides the first row of each group, where `places` is `"ends"`.
+        alignment: divides the first row of each group, where `places` is `"ends"`; the distance of
+            those rows, where it is `"counts"`.
+        out_dtype: element type of the result, where it is another.
+        activation: function of the gates, where each factor begins with gates.
     """
     from tileops.gemm.programs import Groups, Tiling, build_gemm_grouped
 
@@ -172,6 +178,8 @@ def compile_grouped(
         tiling=Tiling(tile.rows, tile.columns, tile.depth, **config),
         groups=Groups(places, alignment, MOST_OWNERS),
         blocks=blocks,
+        out_dtype=None if out_dtype is None else dtype_name(out_dtype),
+        activation=activation,
     )
     return program.compile(HOPPER)
 

@@ -3,12 +3,14 @@
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
+from tileops._programs.vectors import WIDEST, item_bytes
 from tileops.gemm.programs.ring import (
     CONSUMER_REGISTERS,
     PANEL,
@@ -24,8 +26,17 @@ from tileops.gemm.programs.ring import (
 )
 
 _STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
-_PITCH = PANEL + UNIT  # of the staging rows, so that they begin in different banks
-_VECTORS = PANEL // UNIT
+
+
+def _silu(x):
+    return x / (1.0 + T.exp(-x))
+
+
+def _gelu(x):
+    return 0.5 * x * (1.0 + T.erf(x * math.sqrt(0.5)))
+
+
+_GATES = {"silu_and_mul": _silu, "gelu_and_mul": _gelu}
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,13 @@ class Groups:
     Args:
         kind: it holds the first row of each group, where the groups follow each other without
             gaps; or the row after the last one of each; or, without gaps again, the group of each
-            row, never decreasing and the number of groups where a row has none.
-        alignment: of which the first row of a group given by its end is a multiple.
+            row, never decreasing and the number of groups where a row has none; or how many rows
+            each group has, the first ones of its slab.
+        alignment: of which the first row of a group given by its end is a multiple; rows of a slab.
         most: number of groups at most, where rows tell theirs: a block holds where each begins.
     """
 
-    kind: Literal["starts", "ends", "owners"]
+    kind: Literal["starts", "ends", "owners", "counts"]
     alignment: int = 1
     most: int = 0
 
@@ -61,10 +73,17 @@ def _extents(groups: Groups):
     def following(edges, group, M, G):
         return edges[group + 1]
 
+    def slab(places, group, M, G):
+        return group * groups.alignment
+
+    def end_in_slab(places, group, M, G):
+        return group * groups.alignment + places[group]
+
     return {
         "starts": (own, end_by_start),
         "ends": (first_by_end, own),
         "owners": (own, following),
+        "counts": (slab, end_in_slab),
     }[groups.kind]
 
 
@@ -107,34 +126,68 @@ def _locator(groups: Groups, rows: int):
     return locate
 
 
-def _writer(tiling: Tiling):
-    """Makes the macro by which each warpgroup stores its rows of a tile that lie in the group."""
+def _staging_pitch(out_dtype: str) -> int:
+    """Elements of a row of a panel that is staged, so that rows begin in different banks."""
+    return PANEL + WIDEST // item_bytes(out_dtype)
+
+
+def _writer(tiling: Tiling, out_dtype: str, activation: str | None):
+    """Makes the macro by which each warpgroup stores its rows of a tile that lie in the group.
+
+    With an activation, the left half of a tile holds the gates of what the right half holds.
+    """
+    unit = WIDEST // item_bytes(out_dtype)
+    vectors = PANEL // unit
+    half = tiling.columns // 2
+    width = tiling.columns if activation is None else half
+
+    @T.macro
+    def stage(acc, gates, Ds, p):
+        if activation is None:
+            for i, j in T.Parallel(tiling.rows, PANEL):
+                Ds[i, j] = acc[i, p * PANEL + j]
+        else:  # one loop reads a fragment at one place only
+            for i, j in T.Parallel(tiling.rows, PANEL):
+                gates[i, j] = _GATES[activation](acc[i, p * PANEL + j])
+            for i, j in T.Parallel(tiling.rows, PANEL):
+                Ds[i, j] = gates[i, j] * acc[i, half + p * PANEL + j]
 
     @T.macro
     def write(acc, Ds, D, top, end, left, N, thread):
         part = thread // WARPGROUP
         lane = thread % WARPGROUP
-        for p in tuple(range(tiling.columns // PANEL)):
+        gates = T.alloc_fragment((tiling.rows, PANEL), "float32") if activation else None
+        for p in tuple(range(width // PANEL)):
             T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            for i, j in T.Parallel(tiling.rows, PANEL):
-                Ds[i, j] = acc[i, p * PANEL + j]
+            stage(acc, gates, Ds, p)
             T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            for q in T.unroll(ROWS * _VECTORS // WARPGROUP):
-                row = part * ROWS + (q * WARPGROUP + lane) // _VECTORS
-                column = lane % _VECTORS * UNIT
+            for q in T.unroll(ROWS * vectors // WARPGROUP):
+                row = part * ROWS + (q * WARPGROUP + lane) // vectors
+                column = lane % vectors * unit
                 if top + row < end and left + p * PANEL + column < N:
-                    for v in T.vectorized(UNIT):
+                    for v in T.vectorized(unit):
                         D[top + row, left + p * PANEL + column + v] = Ds[row, column + v]
 
     return write
 
 
-def build_gemm_grouped(dtype: str, *, tiling: Tiling, groups: Groups, blocks: int) -> Program:
+def build_gemm_grouped(
+    dtype: str,
+    *,
+    tiling: Tiling,
+    groups: Groups,
+    blocks: int,
+    out_dtype: str | None = None,
+    activation: str | None = None,
+) -> Program:
     """`D[r] = A[r] B[g]^T` for the rows `r` of each group `g`, which lie together.
 
     Tensors: `A [M, K]`, `B [G * N, K]`, the factors one below the other, `places` in int32, `[M]`
     where it holds owners and else `[G]`, `D [M, N]`; contiguous, 16-byte aligned, N and K multiples
     of 8, none 0. Groups may be empty.
+
+    With an activation `B` is `[G * 2 N, K]`, each factor's gates above what they are for, and
+    `D[r] = act(A[r] gates^T) * (A[r] values^T)`; a tile's columns are halves of both.
 
     A grid of at most `blocks` blocks walks the tiles, which begin where a group begins and reach
     past its end where it ends; what lies there is read and not stored.
@@ -144,13 +197,17 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, groups: Groups, blocks: in
         tiling: how each group's product is cut up.
         groups: what `places` tells.
         blocks: largest number of blocks, one for each multiprocessor.
+        out_dtype: of `D`, where it is not `dtype`.
+        activation: function of the gates, `"silu_and_mul"` or `"gelu_and_mul"`.
     """
+    halves = 1 if activation is None else 2
+    out_dtype = out_dtype or dtype
     BM, BN, BK, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
     consumers = tiling.warpgroups * WARPGROUP
     by_owner = groups.kind == "owners"
-    produce = producer(tiling, trans_a=False, trans_b=True)
+    produce = producer(tiling, trans_a=False, trans_b=True, halves=halves)
     multiply = consumer(tiling, trans_a=False, trans_b=True)
-    write = _writer(tiling)
+    write = _writer(tiling, out_dtype, activation)
     locate = _locator(groups, BM)
     first_row, end_row = _extents(groups)
     M, L, GN = T.dynamic("M"), T.dynamic("L"), T.dynamic("GN")
@@ -161,15 +218,15 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, groups: Groups, blocks: in
         A: T.Tensor((M, K), dtype),
         B: T.Tensor((GN, K), dtype),
         places: T.Tensor((M if by_owner else L,), "int32"),
-        D: T.Tensor((M, N), dtype),
+        D: T.Tensor((M, N), out_dtype),
     ):
-        G = T.truncdiv(GN, N)
-        columns = T.ceildiv(N, BN)
+        G = T.truncdiv(GN, N * halves)
+        columns = T.ceildiv(N, BN // halves)
         most = (T.ceildiv(M, BM) + G) * columns  # no fewer than tiles
         with T.Kernel(T.min(most, blocks), threads=consumers + WARPGROUP) as block:
             As = T.alloc_shared((stages, BM, BK), dtype)
             Bs = T.alloc_shared((stages, BN, BK), dtype)
-            Ds = T.alloc_shared((BM, _PITCH), dtype)
+            Ds = T.alloc_shared((BM, _staging_pitch(out_dtype)), out_dtype)
             acc = T.alloc_fragment((BM, BN), "float32")
             full = T.alloc_barrier([1] * stages)
             empty = T.alloc_barrier([WARPS * tiling.warpgroups] * stages)
@@ -195,12 +252,12 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, groups: Groups, blocks: in
                         place = turn * blocks + block
                         bm = T.truncdiv(place, columns)
                         locate(bm, edges, M, G, group, before)
-                        left = T.truncmod(place, columns) * BN
+                        left = T.truncmod(place, columns) * (BN // halves)
                         if group < G:
                             top = first_row(edges, group, M, G) + (bm - before) * BM
                             produce(
-                                A, B, As, Bs, full, empty, 0, steps, top, left + group * N,
-                                slot, phase,
+                                A, B, As, Bs, full, empty, 0, steps, top,
+                                left + group * halves * N, slot, phase, N,
                             )  # fmt: skip
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
@@ -208,7 +265,7 @@ def build_gemm_grouped(dtype: str, *, tiling: Tiling, groups: Groups, blocks: in
                     place = turn * blocks + block
                     bm = T.truncdiv(place, columns)
                     locate(bm, edges, M, G, group, before)
-                    left = T.truncmod(place, columns) * BN
+                    left = T.truncmod(place, columns) * (BN // halves)
                     if group < G:
                         top = first_row(edges, group, M, G) + (bm - before) * BM
                         end = end_row(edges, group, M, G)

@@ -62,15 +62,19 @@ def _step_of(X, k, depth, i, extent, k_first):
     return X[i : i + extent, k : k + depth]
 
 
-def producer(tiling: Tiling, trans_a: bool, trans_b: bool):
+def producer(tiling: Tiling, trans_a: bool, trans_b: bool, halves: int = 1):
     """Makes the macro by which one warp copies steps of a tile, from `first` on, into the ring.
 
-    The tile begins at row `top` of `op(A)` and column `left` of `op(B)`.
+    The tile begins at row `top` of `op(A)` and column `left` of `op(B)`. In two halves, the right
+    half of its columns lies `apart` columns behind the left one; B is then stored transposed.
     """
+    part = tiling.columns // halves
     shared_copy = {"cluster_mask": (1 << tiling.cluster) - 1} if tiling.cluster > 1 else {}
 
     @T.macro
-    def produce(A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref):
+    def produce(
+        A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref, apart=0
+    ):
         for step in T.serial(steps):
             k = (first + step) * tiling.depth
             T.barrier_wait(empty[slot], 1 - phase)
@@ -79,12 +83,13 @@ def producer(tiling: Tiling, trans_a: bool, trans_b: bool):
                 As[slot, :, :],
                 barrier=full[slot],
             )
-            T.tma_copy(
-                _step_of(B, k, tiling.depth, left, tiling.columns, not trans_b),
-                Bs[slot, :, :],
-                barrier=full[slot],
-                **shared_copy,
-            )
+            for h in tuple(range(halves)):
+                T.tma_copy(
+                    _step_of(B, k, tiling.depth, left + h * apart, part, not trans_b),
+                    Bs[slot, h * part : (h + 1) * part, :] if halves > 1 else Bs[slot, :, :],
+                    barrier=full[slot],
+                    **shared_copy,
+                )
             if T.shuffle_elect(WARP):
                 T.barrier_arrive(full[slot])
             advance(slot, phase, tiling.stages)

@@ -124,11 +124,13 @@ class MoEGroupedGemmPortableKernel(PortableKernel[MoEGroupedGemmCall], MoEGroupe
 
 
 class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
-    """The products of contiguous rows on Hopper's tensor cores, without a gate; 16-bit operands.
+    """The products on Hopper's tensor cores, gates included; 16-bit operands.
 
     Args:
         layout: how the rows are organised.
-        dtype: element type of operands and result.
+        activation: function of the gates, if any.
+        dtype: element type of the operands.
+        out_dtype: element type of the result.
         tile: how each product is cut up, chosen from the mean rows of an expert.
         blocks: largest number of blocks, one for each multiprocessor.
     """
@@ -136,24 +138,25 @@ class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
     supported_archs = frozenset({90})
 
     def __init__(
-        self, layout: ContiguousLayoutSpec, dtype: torch.dtype, tile: Tile, blocks: int
+        self,
+        layout: Layout,
+        activation: Activation | None,
+        dtype: torch.dtype,
+        out_dtype: torch.dtype,
+        tile: Tile,
+        blocks: int,
     ) -> None:
         super().__init__()
-        self.layout, self.dtype, self.tile, self.blocks = layout, dtype, tile, blocks
+        self.layout, self.activation = layout, activation
+        self.dtype, self.out_dtype = dtype, out_dtype
+        self.tile, self.blocks = tile, blocks
 
     @classmethod
     def refusal(cls, call: MoEGroupedGemmCall) -> str | None:
-        """Refuses masked rows, gates, other element types, and pitches not to be copied."""
-        if isinstance(call.layout, MaskedLayoutSpec):
-            return "multiplies contiguous rows, not masked ones"
-        if call.activation is not None:
-            return f"gives products without a gate, not with {call.activation}"
-        if call.out_dtype != call.dtype:
-            return "gives results of the operands' dtype only"
+        """Refuses other element types, pitches not to be copied, and too many experts of rows."""
         if call.rows == 0:
             return "has nothing to multiply without rows"
-        by_owner = call.layout.metadata_kind is ContiguousMetadata.PER_ROW
-        if by_owner and call.experts > MOST_OWNERS:
+        if _places(call.layout) == "owners" and call.experts > MOST_OWNERS:
             return f"finds the rows of at most {MOST_OWNERS} experts, not of {call.experts}"
         fault = operand_fault(call.dtype, k=call.k, n=call.n)
         return fault or super().refusal(call)
@@ -162,32 +165,46 @@ class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
     def entry_for(
         cls, call: MoEGroupedGemmCall
     ) -> tuple[Hashable, Callable[[], MoEGroupedGemmPipelinedKernel]]:
-        """One build for each layout, element type and class of groups."""
-        assert isinstance(call.layout, ContiguousLayoutSpec)
+        """One build for each layout, activation, pair of element types and class of groups."""
         tile = group_tile(call.rows, call.experts)
-        constants = (call.layout, call.dtype, tile, call.sm_count)
+        kind = call.layout, call.activation, call.dtype, call.out_dtype
+        constants = (*kind, tile, call.sm_count)
         return constants, lambda: cls(*constants)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Buffers of the ring."""
-        return {"stages": self.tile.stages}
+        """Buffers of the ring, which a wider result leaves less memory for."""
+        return {"stages": self.tile.stages - (self.out_dtype != self.dtype)}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        by_owner = self.layout.metadata_kind is ContiguousMetadata.PER_ROW
-        places: Literal["owners", "ends"] = "owners" if by_owner else "ends"
+        layout = self.layout
         return compile_grouped(
-            self.dtype, self.tile, self.blocks, config, places, self.layout.alignment
+            self.dtype,
+            self.tile,
+            self.blocks,
+            config,
+            _places(layout),
+            layout.max_m if isinstance(layout, MaskedLayoutSpec) else layout.alignment,
+            out_dtype=self.out_dtype,
+            activation=self.activation,
         )
 
     def forward(self, a: Tensor, b: Tensor, layout_metadata: Tensor, out: Tensor) -> None:
         """Multiply."""
         product = aligned(out)
-        factors = aligned(b).flatten(0, 1)
-        self.program()(aligned(a), factors, aligned(layout_metadata), product)
+        rows, factors = aligned(a).flatten(0, -2), aligned(b).flatten(0, 1)
+        self.program()(rows, factors, aligned(layout_metadata), product.flatten(0, -2))
         if product is not out:
             out.copy_(product)
+
+
+def _places(layout: Layout) -> Literal["ends", "owners", "counts"]:
+    """What the metadata of a layout says of each expert's rows."""
+    if isinstance(layout, MaskedLayoutSpec):
+        return "counts"
+    by_owner = layout.metadata_kind is ContiguousMetadata.PER_ROW
+    return "owners" if by_owner else "ends"
 
 
 def gated(y: Tensor, activation: Activation | None) -> Tensor:

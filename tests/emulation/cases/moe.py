@@ -1,4 +1,7 @@
-"""Products of experts' rows: both kinds of metadata, gaps, experts without rows."""
+"""Routed layers: products of experts' rows, ways of rows to experts and back, selection.
+
+All kinds of metadata, gaps, experts without rows; more routes than one turn of a block.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,23 @@ from torch import Tensor
 
 from emulation.cases.case import Case
 from tileops.gemm.kernels import GROUP_TILES
-from tileops.moe.kernels import MoEGroupedGemmPipelinedKernel
-from tileops.moe.reference import moe_grouped_gemm
+from tileops.moe.kernels import (
+    FusedTopKWarpKernel,
+    MoEGroupedGemmPipelinedKernel,
+    MoEPermuteAlignCountingKernel,
+    MoEPostPermuteRowsKernel,
+    MoEPrePermuteCountingKernel,
+)
+from tileops.moe.reference import (
+    fused_topk,
+    moe_grouped_gemm,
+    moe_permute_align,
+    moe_permute_align_canonical,
+    moe_post_permute,
+    moe_pre_permute,
+    moe_pre_permute_canonical,
+)
+from tileops.moe.types import RoutingEpilogueSpec
 from tileops.moe.types.layouts import ContiguousLayoutSpec, MaskedLayoutSpec
 
 
@@ -57,9 +75,142 @@ def _case(
     )
 
 
+class _Canonical(Case):
+    """A case whose results stand for others: they are compared in the form that all share."""
+
+    def build(self) -> Callable[..., Any]:
+        kernel = super().build()
+        return lambda *inputs: self.canonical(kernel(*inputs), *inputs)
+
+    def canonical(self, results: Any, *inputs: Tensor) -> Any:
+        raise NotImplementedError
+
+
+class _Permuted(_Canonical):
+    def canonical(self, results: Any, hidden: Tensor, ids: Tensor) -> Any:
+        layout, experts, *_ = self.constants
+        return moe_pre_permute_canonical(
+            results, hidden, ids, layout=layout, num_local_experts=experts
+        )
+
+
+class _Aligned(_Canonical):
+    def canonical(self, results: Any, ids: Tensor) -> Any:
+        experts, size = self.constants
+        return moe_permute_align_canonical(results, ids, num_experts=experts, block_size=size)
+
+
+def _pre_permute(name, layout, experts, tokens, top_k, hidden=136, dtype=torch.bfloat16, skew=1):
+    """Experts below `skew` get no route where it is above 1."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        x = torch.randn(tokens, hidden, generator=generator).to(dtype)
+        ids = torch.randint(skew - 1, experts, (tokens, top_k), generator=generator)
+        return x, ids.int()
+
+    def expected(x: Tensor, ids: Tensor) -> Any:
+        made = moe_pre_permute(x, ids.int(), layout=layout, num_local_experts=experts)
+        return moe_pre_permute_canonical(
+            made, x, ids.int(), layout=layout, num_local_experts=experts
+        )
+
+    constants = layout, experts, top_k, dtype
+    return _Permuted(name, MoEPrePermuteCountingKernel, constants, inputs, expected)
+
+
+def _align(name, experts, block_size, tokens, top_k, others=0):
+    """Ids reach `others` beyond the experts on both sides."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        shape = tokens, top_k
+        return (torch.randint(-others, experts + others, shape, generator=generator).int(),)
+
+    def expected(ids: Tensor) -> Any:
+        params = {"num_experts": experts, "block_size": block_size}
+        made = moe_permute_align(ids.int(), **params)
+        return moe_permute_align_canonical(made, ids.int(), **params)
+
+    constants = experts, block_size
+    return _Aligned(name, MoEPermuteAlignCountingKernel, constants, inputs, expected)
+
+
+class _Summed(Case):
+    """A case whose kernel writes its last argument."""
+
+    def build(self) -> Callable[..., Any]:
+        kernel = super().build()
+
+        def call(x: Tensor, weights: Tensor, places: Tensor) -> Tensor:
+            out = x.new_full((weights.shape[0], x.shape[1]), torch.nan, dtype=kernel.out_dtype)
+            kernel(x, weights, places, out)
+            return out
+
+        return call
+
+
+def _post_permute(name, tokens, top_k, hidden, dtype, out_dtype, scale):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        routes = tokens * top_k
+        x = torch.randn(routes + 3, hidden, generator=generator).to(dtype)
+        places = torch.randperm(routes + 3, generator=generator)[:routes].int()
+        weights = torch.rand(tokens, top_k, generator=generator)
+        unnamed = torch.ones(routes + 3, dtype=torch.bool)
+        unnamed[places.long()] = False
+        x[unnamed] = torch.nan
+        return x, weights, places
+
+    def expected(x: Tensor, weights: Tensor, places: Tensor) -> Tensor:
+        epilogue = RoutingEpilogueSpec(scale)
+        return moe_post_permute(x, weights, places.int(), layout=_TIGHT, epilogue=epilogue)
+
+    constants = top_k, scale, dtype, out_dtype
+    return _Summed(name, MoEPostPermuteRowsKernel, constants, inputs, expected)
+
+
+def _top_k(name, experts, top_k, scoring, renormalize, tokens=5, bias=None, dtype=torch.float32):
+    """Logits of the last token are equal; the bias, of the experts that `bias` names, is -inf."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        logits = torch.randn(tokens, experts, generator=generator).to(dtype)
+        logits[-1] = 0.5
+        if bias is None:
+            return logits, None
+        correction = torch.randn(experts, generator=generator)
+        correction[list(bias)] = -torch.inf
+        return logits, correction
+
+    def expected(logits: Tensor, correction: Tensor | None) -> Any:
+        weights, ids = fused_topk(
+            logits, correction, top_k=top_k, scoring_func=scoring, renormalize=renormalize
+        )
+        return weights, ids
+
+    constants = experts, top_k, scoring, renormalize, bias is not None, dtype
+    return Case(name, FusedTopKWarpKernel, constants, inputs, expected)
+
+
 _TIGHT = ContiguousLayoutSpec.tight_physical_psum()
 
 CASES = (
+    _pre_permute("ends", _TIGHT, 7, 33, 3),
+    _pre_permute("one token, all experts to one", _TIGHT, 1, 1, 1, 8, torch.float32),
+    _pre_permute("gaps", ContiguousLayoutSpec("aligned", "physical_psum", 8), 9, 21, 2, 1032),
+    _pre_permute("a row's expert", ContiguousLayoutSpec("tight", "per_row"), 40, 5, 4, skew=30),
+    _pre_permute(
+        "a row's expert, gaps", ContiguousLayoutSpec("aligned", "per_row", 16), 5, 9, 2, skew=3
+    ),
+    _pre_permute("more routes than a turn", _TIGHT, 300, 930, 9, 8),
+    _post_permute("sums", 7, 8, 136, torch.bfloat16, torch.bfloat16, 1.0),
+    _post_permute("scaled, float32", 3, 11, 1032, torch.float16, torch.float32, 2.5),
+    _post_permute("of float32", 2, 1, 12, torch.float32, torch.float16, 0.5),
+    _align("blocks", 7, 4, 21, 3),
+    _align("other ids", 5, 64, 9, 2, others=3),
+    _align("more routes than a turn", 300, 16, 930, 9),
+    _top_k("sigmoid", 256, 8, "sigmoid", False),
+    _top_k("bias", 72, 6, "sigmoid", True, bias=(3, 40)),
+    _top_k("softmax", 40, 4, "softmax", True, dtype=torch.bfloat16),
+    _top_k("all experts", 5, 5, "softmax", False, tokens=9),
+    _top_k("few experts are left", 6, 4, "sigmoid", False, bias=(0, 1, 2, 4)),
     _case("ends", _TIGHT, 4, 139, [0, 70, 70, 139]),
     _case("gaps", ContiguousLayoutSpec("aligned", "physical_psum", 8), 3, 40, [3, 8, 25]),
     _case(

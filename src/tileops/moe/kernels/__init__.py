@@ -1,4 +1,4 @@
-"""Kernel interfaces of the moe family and their plain-torch implementations, a module for each."""
+"""Kernel interfaces of the moe family and their implementations, a module for each subject."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tileops.moe.kernels.indexed import (
 )
 from tileops.moe.kernels.permute import (
     MoEPermuteAlignCall,
+    MoEPermuteAlignCountingKernel,
     MoEPermuteAlignFwdInterface,
     MoEPermuteAlignPortableKernel,
     MoEPostPermuteCall,
     MoEPostPermuteFwdInterface,
     MoEPostPermutePortableKernel,
+    MoEPostPermuteRowsKernel,
     MoEPrePermuteCall,
+    MoEPrePermuteCountingKernel,
     MoEPrePermuteFwdInterface,
     MoEPrePermutePortableKernel,
 )
@@ -28,12 +31,14 @@ from tileops.moe.kernels.top_k import (
     FusedTopKCall,
     FusedTopKFwdInterface,
     FusedTopKPortableKernel,
+    FusedTopKWarpKernel,
 )
 
 __all__ = [
     "FusedTopKCall",
     "FusedTopKFwdInterface",
     "FusedTopKPortableKernel",
+    "FusedTopKWarpKernel",
     "IndexedExpertMLPCall",
     "IndexedExpertMLPFwdInterface",
     "IndexedExpertMLPPortableKernel",
@@ -42,12 +47,15 @@ __all__ = [
     "MoEGroupedGemmPipelinedKernel",
     "MoEGroupedGemmPortableKernel",
     "MoEPermuteAlignCall",
+    "MoEPermuteAlignCountingKernel",
     "MoEPermuteAlignFwdInterface",
     "MoEPermuteAlignPortableKernel",
     "MoEPostPermuteCall",
     "MoEPostPermuteFwdInterface",
     "MoEPostPermutePortableKernel",
+    "MoEPostPermuteRowsKernel",
     "MoEPrePermuteCall",
+    "MoEPrePermuteCountingKernel",
     "MoEPrePermuteFwdInterface",
     "MoEPrePermutePortableKernel",
 ]

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import BOUNDARY, aligned
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.manifest.primitives import moe
 from tileops.moe.kernels.segments import Segments, grouped, rounded_up
 from tileops.moe.types.layouts import ContiguousLayoutSpec, ContiguousMetadata
+
+MOST_COUNTED = 1024
+"""Experts whose routes a block counts, a thread for each."""
+
+
+def _pitch_fault(hidden: int, dtype: torch.dtype) -> str | None:
+    """Why rows are not copied in whole accesses, or None."""
+    if hidden * dtype.itemsize % BOUNDARY:
+        return f"copies rows of whole multiples of {BOUNDARY} bytes, not {hidden} elements"
+    return None
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,65 @@ class MoEPrePermutePortableKernel(PortableKernel[MoEPrePermuteCall], MoEPrePermu
         return torch.searchsorted(ends, row, right=True, out_int32=True)
 
 
+class MoEPrePermuteCountingKernel(Kernel, MoEPrePermuteFwdInterface):
+    """The permutation by counting: one block gives slots to routes, then rows are copied to them.
+
+    Args:
+        layout: how the expert rows are organised.
+        experts: number of experts.
+        top_k: routes of a token.
+        dtype: element type.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(
+        self, layout: ContiguousLayoutSpec, experts: int, top_k: int, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        self.layout, self.experts, self.top_k, self.dtype = layout, experts, top_k, dtype
+        self.by_owner = layout.metadata_kind is ContiguousMetadata.PER_ROW
+
+    @classmethod
+    def refusal(cls, call: MoEPrePermuteCall) -> str | None:
+        """Refuses more experts than are counted, and rows that are not copied whole."""
+        if call.experts > MOST_COUNTED:
+            return f"counts the routes of at most {MOST_COUNTED} experts, not of {call.experts}"
+        return _pitch_fault(call.hidden, call.dtype) or super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: MoEPrePermuteCall
+    ) -> tuple[Hashable, Callable[[], MoEPrePermuteCountingKernel]]:
+        """One build for each layout, number of experts and of routes, and element type."""
+        constants = call.layout, call.experts, call.top_k, call.dtype
+        return constants, lambda: cls(*constants)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.moe.programs import build_pre_permute
+
+        return build_pre_permute(
+            dtype_name(self.dtype),
+            experts=self.experts,
+            top_k=self.top_k,
+            alignment=self.layout.alignment,
+            by_owner=self.by_owner,
+        ).compile(HOPPER)
+
+    def forward(
+        self, hidden_states: Tensor, local_expert_ids: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Permute."""
+        ids = local_expert_ids.flatten()
+        rows = moe.capacity(self.layout, ids.numel(), self.experts)
+        expert_input = hidden_states.new_empty(rows, hidden_states.shape[1])
+        metadata = ids.new_empty(rows if self.by_owner else self.experts)
+        places = torch.empty_like(ids)
+        self.program()(aligned(hidden_states), aligned(ids), expert_input, metadata, places)
+        return expert_input, metadata, places
+
+
 @dataclass(frozen=True)
 class MoEPostPermuteCall(CallSpec):
     """Expert rows weighted and summed into token rows.
@@ -152,6 +224,57 @@ class MoEPostPermutePortableKernel(PortableKernel[MoEPostPermuteCall], MoEPostPe
         routes = rows.view(*topk_weights.shape, rows.shape[1])
         total = (routes * topk_weights[:, :, None]).sum(1)
         out.copy_(total if self.call.scale == 1.0 else total * self.call.scale)
+
+
+class MoEPostPermuteRowsKernel(Kernel, MoEPostPermuteFwdInterface):
+    """The sums where the rows lie, several rows of a token read together.
+
+    Args:
+        top_k: routes of a token.
+        scale: factor of the sums.
+        dtype: element type of the expert rows.
+        out_dtype: element type of the token rows.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(
+        self, top_k: int, scale: float, dtype: torch.dtype, out_dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        self.top_k, self.scale, self.dtype, self.out_dtype = top_k, scale, dtype, out_dtype
+
+    @classmethod
+    def refusal(cls, call: MoEPostPermuteCall) -> str | None:
+        """Refuses tokens without routes, and rows that are not read whole."""
+        if call.top_k == 0:
+            return "has nothing to add up without routes"
+        return _pitch_fault(call.hidden, call.dtype) or super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: MoEPostPermuteCall
+    ) -> tuple[Hashable, Callable[[], MoEPostPermuteRowsKernel]]:
+        """One build for each number of routes, scale and pair of element types."""
+        constants = call.top_k, call.scale, call.dtype, call.out_dtype
+        return constants, lambda: cls(*constants)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.moe.programs import build_post_permute
+
+        dtypes = dtype_name(self.dtype), dtype_name(self.out_dtype)
+        return build_post_permute(*dtypes, top_k=self.top_k, scale=self.scale).compile(HOPPER)
+
+    def forward(
+        self, expert_output: Tensor, topk_weights: Tensor, inverse_indices: Tensor, out: Tensor
+    ) -> None:
+        """Weight and sum."""
+        total = aligned(out)
+        weights = aligned(topk_weights).flatten()
+        self.program()(aligned(expert_output), weights, aligned(inverse_indices), total)
+        if total is not out:
+            out.copy_(total)
 
 
 @dataclass(frozen=True)
@@ -216,3 +339,52 @@ class MoEPermuteAlignPortableKernel(
         block = torch.arange(-(-capacity // size), device=ids.device) * size
         expert = torch.searchsorted(ends, block, right=True, out_int32=True)
         return sorted_ids, expert.masked_fill(block >= ends[-1], 0), ends[-1:].int()
+
+
+class MoEPermuteAlignCountingKernel(Kernel, MoEPermuteAlignFwdInterface):
+    """The groups by counting, by one block; what lies beyond them is left as it was.
+
+    Args:
+        experts: number of experts.
+        block_size: routes of a block.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(self, experts: int, block_size: int) -> None:
+        super().__init__()
+        self.experts, self.block_size = experts, block_size
+
+    @classmethod
+    def refusal(cls, call: MoEPermuteAlignCall) -> str | None:
+        """Refuses more experts than are counted with the bucket of all others, and no routes."""
+        if call.experts >= MOST_COUNTED:
+            return f"counts the routes of fewer than {MOST_COUNTED} experts, not of {call.experts}"
+        if call.routes == 0:
+            return "has nothing to group without routes"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: MoEPermuteAlignCall
+    ) -> tuple[Hashable, Callable[[], MoEPermuteAlignCountingKernel]]:
+        """One build for each number of experts and size of blocks."""
+        constants = call.experts, call.block_size
+        return constants, lambda: cls(*constants)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.moe.programs import build_permute_align
+
+        program = build_permute_align(experts=self.experts, block_size=self.block_size)
+        return program.compile(HOPPER)
+
+    def forward(self, topk_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Group."""
+        ids = topk_ids.flatten()
+        capacity = ids.numel() + (self.experts + 1) * (self.block_size - 1)
+        order = ids.new_empty(capacity)
+        owners = ids.new_empty(-(-capacity // self.block_size))
+        total = ids.new_empty(1)
+        self.program()(aligned(ids), order, owners, total)
+        return order, owners, total

@@ -13,7 +13,9 @@ from tileops.moe.kernels.permute import (
     MoEPostPermuteCall,
     MoEPostPermuteFwdInterface,
     MoEPostPermutePortableKernel,
+    MoEPostPermuteRowsKernel,
     MoEPrePermuteCall,
+    MoEPrePermuteCountingKernel,
     MoEPrePermuteFwdInterface,
     MoEPrePermutePortableKernel,
 )
@@ -32,7 +34,10 @@ class MoEPrePermuteFwdOp(Op):
     expert's rows is free; padding rows are unspecified.
     """
 
-    kernel_types = {"portable": MoEPrePermutePortableKernel}
+    kernel_types = {
+        "counting": MoEPrePermuteCountingKernel,
+        "portable": MoEPrePermutePortableKernel,
+    }
     interfaces = {"pre_permute": MoEPrePermuteFwdInterface}
 
     def __init__(
@@ -71,7 +76,10 @@ class MoEPostPermuteFwdOp(Op):
     epilogue gives the scale.
     """
 
-    kernel_types = {"portable": MoEPostPermutePortableKernel}
+    kernel_types = {
+        "rows": MoEPostPermuteRowsKernel,
+        "portable": MoEPostPermutePortableKernel,
+    }
     interfaces = {"post_permute": MoEPostPermuteFwdInterface}
 
     def __init__(

@@ -7,6 +7,7 @@ from torch import Tensor
 from tileops._core.op import Op
 from tileops.moe.kernels.permute import (
     MoEPermuteAlignCall,
+    MoEPermuteAlignCountingKernel,
     MoEPermuteAlignFwdInterface,
     MoEPermuteAlignPortableKernel,
 )
@@ -14,6 +15,7 @@ from tileops.moe.kernels.top_k import (
     FusedTopKCall,
     FusedTopKFwdInterface,
     FusedTopKPortableKernel,
+    FusedTopKWarpKernel,
     Scoring,
 )
 
@@ -28,7 +30,7 @@ class FusedTopKFwdOp(Op):
     weights of a token by their sum. Experts come by descending selection score.
     """
 
-    kernel_types = {"portable": FusedTopKPortableKernel}
+    kernel_types = {"warp": FusedTopKWarpKernel, "portable": FusedTopKPortableKernel}
     interfaces = {"top_k": FusedTopKFwdInterface}
 
     def __init__(
@@ -67,7 +69,10 @@ class MoEPermuteAlignFwdOp(Op):
     is unspecified. Source: vLLM's `moe_align_block_size`.
     """
 
-    kernel_types = {"portable": MoEPermuteAlignPortableKernel}
+    kernel_types = {
+        "counting": MoEPermuteAlignCountingKernel,
+        "portable": MoEPermuteAlignPortableKernel,
+    }
     interfaces = {"permute_align": MoEPermuteAlignFwdInterface}
 
     def __init__(

@@ -32,6 +32,12 @@ from tileops.gemm.programs import (
     build_gemm_split,
     build_gemv,
 )
+from tileops.moe.programs import (
+    build_permute_align,
+    build_post_permute,
+    build_pre_permute,
+    build_top_k,
+)
 from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
 from tileops.reduction.programs import (
     Columns,
@@ -63,9 +69,16 @@ def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Progra
     )
 
 
-def grouped(*tiling: int, **groups: Any) -> Program:
+def grouped(
+    *tiling: int, out_dtype: str | None = None, activation: str | None = None, **groups: Any
+) -> Program:
     return build_gemm_grouped(
-        "bfloat16", tiling=Tiling(*tiling), groups=Groups(**groups), blocks=132
+        "bfloat16",
+        tiling=Tiling(*tiling),
+        groups=Groups(**groups),
+        blocks=132,
+        out_dtype=out_dtype,
+        activation=activation,
     )
 
 
@@ -151,6 +164,21 @@ PROGRAMS = {
     "groups": lambda: grouped(128, 256, 64, 4, kind="starts"),
     "aligned groups": lambda: grouped(64, 256, 64, 5, kind="ends", alignment=128),
     "owners": lambda: grouped(128, 256, 64, 4, kind="owners", most=2048),
+    "gates": lambda: grouped(
+        128, 256, 64, 3, kind="owners", most=2048, out_dtype="float32", activation="gelu_and_mul"
+    ),
+    "gates of slabs": lambda: grouped(
+        64, 256, 64, 5, kind="counts", alignment=128, activation="silu_and_mul"
+    ),
+    "rows to experts": lambda: build_pre_permute(
+        "bfloat16", experts=256, top_k=8, alignment=16, by_owner=True
+    ),
+    "rows of experts": lambda: build_post_permute("bfloat16", "bfloat16", top_k=8, scale=2.5),
+    "routes in blocks": lambda: build_permute_align(experts=256, block_size=64),
+    "experts of tokens": lambda: build_top_k(
+        "float32", experts=1024, top_k=32, softmax=True, renormalize=True, biased=True,
+        smallest=1e-20,
+    ),
     "codes, wide tile": lambda: scaled("row_block", "tile", 128, 128, 128, 5),
     "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 64, 128, 7),
     "packed": lambda: build_gemm_packed(group=128, warps=16),

@@ -257,20 +257,18 @@ def expert_call(layout=TIGHT, rows=512, k=64, activation=None, out_dtype=torch.b
     return MoEGroupedGemmCall(*facts, arch=90, sm_count=132)
 
 
-def test_rows_of_experts_are_multiplied_as_groups() -> None:
-    assert MoEGroupedGemmFwdOp(TIGHT).key_for("grouped_gemm", expert_call()) == "pipelined"
-    assert MoEGroupedGemmPipelinedKernel.entry_for(expert_call())[0][2] == GROUP_TILES[1]
+@pytest.mark.parametrize("layout", [TIGHT, MaskedLayoutSpec(64)])
+@pytest.mark.parametrize("activation", [None, "silu_and_mul", "gelu_and_mul"])
+def test_rows_of_experts_are_multiplied_as_groups(layout, activation) -> None:
+    op = MoEGroupedGemmFwdOp(layout, activation=activation)
+    call = expert_call(layout, activation=activation)
+    assert op.key_for("grouped_gemm", call) == "pipelined"
+    assert MoEGroupedGemmPipelinedKernel.entry_for(call)[0][4] == GROUP_TILES[1]
 
 
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (expert_call(MaskedLayoutSpec(64)), "multiplies contiguous rows, not masked ones"),
-        (expert_call(out_dtype=torch.float32), "gives results of the operands' dtype only"),
-        (
-            expert_call(activation="silu_and_mul"),
-            "gives products without a gate, not with silu_and_mul",
-        ),
         (expert_call(rows=0), "has nothing to multiply without rows"),
         (
             expert_call(ContiguousLayoutSpec.tight_per_row(), experts=2049),

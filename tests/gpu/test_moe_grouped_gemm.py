@@ -1,4 +1,4 @@
-"""Products of experts' rows on the device, under both kinds of metadata."""
+"""Products of experts' rows on the device: all kinds of metadata, gates, float32 results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,45 @@ import pytest
 import torch
 
 from tileops.moe import MoEGroupedGemmFwdOp
-from tileops.moe.reference import moe_grouped_gemm
-from tileops.moe.types.layouts import ContiguousLayoutSpec
+from tileops.moe.reference import moe_grouped_gemm, moe_grouped_gemm_canonical
+from tileops.moe.types.layouts import ContiguousLayoutSpec, MaskedLayoutSpec
 
 LAYOUTS = [
     (ContiguousLayoutSpec.tight_physical_psum(), [0, 700, 700, 1024]),
     (ContiguousLayoutSpec.aligned_physical_psum(128), [3, 128, 513, 1000]),
     (ContiguousLayoutSpec.tight_per_row(), [0] * 600 + [2] * 399 + [4] * 25),
 ]
+
+
+KINDS = [
+    (None, None),
+    (None, torch.float32),
+    ("silu_and_mul", None),
+    ("gelu_and_mul", None),
+    ("silu_and_mul", torch.float32),
+]
+MASKED = [(MaskedLayoutSpec(300), [300, 0, 1, 130]), (MaskedLayoutSpec(9), [0, 9, 0, 3])]
+
+
+@pytest.mark.parametrize(("activation", "out_dtype"), KINDS)
+@pytest.mark.parametrize(
+    ("layout", "metadata"), LAYOUTS + MASKED, ids=lambda value: str(value)[:40]
+)
+def test_every_kind_of_product_is_accurate(
+    draw, serving, layout, metadata, activation, out_dtype
+):
+    is_masked = isinstance(layout, MaskedLayoutSpec)
+    a = draw(*((4, layout.max_m) if is_masked else (1024,)), 1096, dtype=torch.bfloat16, scale=0.1)
+    b = draw(4, 528, 1096, dtype=torch.bfloat16)
+    places = torch.tensor(metadata, dtype=torch.int32, device="cuda")
+    op = MoEGroupedGemmFwdOp(layout, activation=activation, out_dtype=out_dtype)
+    params = {"layout": layout, "activation": activation}
+    inputs = a.cpu().double(), b.cpu().double(), places.cpu()
+    wide = moe_grouped_gemm(*inputs, **params)
+    result = moe_grouped_gemm_canonical((op(a, b, places).cpu().double(),), *inputs, **params)[0]
+    exact = op.out_dtype == torch.float32
+    torch.testing.assert_close(result, wide, rtol=1e-4 if exact else 2.0**-7, atol=2e-3)
+    assert serving(op, "grouped_gemm") == {"MoEGroupedGemmPipelinedKernel"}
 
 
 @pytest.mark.parametrize(("layout", "metadata"), LAYOUTS, ids=lambda value: str(value)[:40])

@@ -61,9 +61,7 @@ def fused(dims: dict[str, Any], hidden: int, width: int) -> tuple[Any, tuple[Any
         routes = weights_of(experts, hidden, width)
         return op, (draw(tokens, hidden), draw(tokens, hidden), *routes, weights, ids)
     names = ("top_k", "scoring_func", "renormalize")
-    op = FusedMoEFwdOp(
-        *(dims[name] for name in names), dims.get("routed_scaling_factor", 1.0)
-    )
+    op = FusedMoEFwdOp(*(dims[name] for name in names), dims.get("routed_scaling_factor", 1.0))
     gating = draw(tokens, experts, dtype=torch.float32)
     bias = draw(experts, dtype=torch.float32) if "correction_bias_shape" in dims else None
     return op, (draw(tokens, hidden), gating, *weights_of(experts, hidden, width), bias)
@@ -108,9 +106,7 @@ def rows(published: Path, build: bool) -> Iterator[Row]:
             "MoePermuteNopadFwdOp": lambda d=dims: pre_permute(
                 d, 128 if build else d["hidden_states_shape"][1]
             ),
-            "MoeUnpermuteFwdOp": lambda d=dims: post_permute(
-                d, 128 if build else d["hidden_size"]
-            ),
+            "MoeUnpermuteFwdOp": lambda d=dims: post_permute(d, 128 if build else d["hidden_size"]),
             "MoePermuteAlignFwdOp": lambda d=dims: align(d),
         }
         if row["op"] in makers:

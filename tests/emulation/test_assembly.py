@@ -176,7 +176,12 @@ PROGRAMS = {
     "rows of experts": lambda: build_post_permute("bfloat16", "bfloat16", top_k=8, scale=2.5),
     "routes in blocks": lambda: build_permute_align(experts=256, block_size=64),
     "experts of tokens": lambda: build_top_k(
-        "float32", experts=1024, top_k=32, softmax=True, renormalize=True, biased=True,
+        "float32",
+        experts=1024,
+        top_k=32,
+        softmax=True,
+        renormalize=True,
+        biased=True,
         smallest=1e-20,
     ),
     "codes, wide tile": lambda: scaled("row_block", "tile", 128, 128, 128, 5),
@@ -184,7 +189,11 @@ PROGRAMS = {
     "packed": lambda: build_gemm_packed(group=128, warps=16),
     **{
         f"packed, split, {columns} rows": partial(
-            build_gemm_packed_split, group=128, columns=columns, **cut._asdict()
+            build_gemm_packed_split,
+            group=128,
+            columns=columns,
+            scaled=columns > 64,
+            **cut._asdict(),
         )
         for columns, cut in PACKED_CUTS.items()
     },

@@ -30,9 +30,7 @@ MASKED = [(MaskedLayoutSpec(300), [300, 0, 1, 130]), (MaskedLayoutSpec(9), [0, 9
 @pytest.mark.parametrize(
     ("layout", "metadata"), LAYOUTS + MASKED, ids=lambda value: str(value)[:40]
 )
-def test_every_kind_of_product_is_accurate(
-    draw, serving, layout, metadata, activation, out_dtype
-):
+def test_every_kind_of_product_is_accurate(draw, serving, layout, metadata, activation, out_dtype):
     is_masked = isinstance(layout, MaskedLayoutSpec)
     a = draw(*((4, layout.max_m) if is_masked else (1024,)), 1096, dtype=torch.bfloat16, scale=0.1)
     b = draw(4, 528, 1096, dtype=torch.bfloat16)

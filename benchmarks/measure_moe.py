@@ -1,6 +1,6 @@
 """Times routed layers and their parts at the published shapes on a CUDA device.
 
-    python benchmarks/measure_moe.py --out FOLDER [--build] [--only WORD] [--seconds S]
+    python benchmarks/measure_moe.py --published TIMES.csv --out FOLDER [--build] [--only WORD]
 
 Ops run as users call them, captured in CUDA graphs; the clock is that of `tileops bench`, which
 empties the L2 cache before each call. `--build` only compiles what the times need, by calls of the
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,6 @@ from tileops.moe import (
 BF16 = torch.bfloat16
 CUDA = torch.device("cuda")
 TIGHT = ContiguousLayoutSpec.tight_physical_psum()
-
-Row = tuple[str, str, float, Callable[[], tuple[Any, tuple[Any, ...]]]]
 
 
 def draw(*shape: int, dtype: torch.dtype = BF16, scale: float = 1.0) -> Tensor:
@@ -93,26 +90,20 @@ def align(dims: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     return MoEPermuteAlignFwdOp(experts, dims["block_size"]), (ids,)
 
 
-def rows(published: Path, build: bool) -> Iterator[Row]:
-    """The published rows; narrow ones of the same kernels to build them."""
-    for row in csv.DictReader(published.open()):
-        dims = json.loads(row["dims"])
-        hidden, width = (128, 64) if build else (7168, 2048)
-        makers: dict[str, Callable[[], Any]] = {
-            "FusedMoEExpertsNopadPersistent3WGFwdOp": lambda d=dims: fused(d, hidden, width),
-            "FusedMoeFwdOp": lambda d=dims: fused(d, hidden, width),
-            "MoeGateUpFwdOp": lambda d=dims: product(d, width, hidden, True),
-            "MoeGroupedGemmNopadFwdOp": lambda d=dims: product(d, hidden, width, False),
-            "MoePermuteNopadFwdOp": lambda d=dims: pre_permute(
-                d, 128 if build else d["hidden_states_shape"][1]
-            ),
-            "MoeUnpermuteFwdOp": lambda d=dims: post_permute(d, 128 if build else d["hidden_size"]),
-            "MoePermuteAlignFwdOp": lambda d=dims: align(d),
-        }
-        if row["op"] in makers:
-            times = (row["peer_tileops_ms"], row["best_other_ms"])
-            best = min(float(time) * 1e3 for time in times if time)
-            yield row["op"], row["case"], best, makers[row["op"]]
+def made(published: str, dims: dict[str, Any], build: bool) -> tuple[Any, tuple[Any, ...]] | None:
+    """Op and inputs of a published row; to build its kernels, on narrow rows."""
+    hidden, width = (128, 64) if build else (7168, 2048)
+    if published.startswith("FusedMo"):
+        return fused(dims, hidden, width)
+    if published == "MoeGateUpFwdOp":
+        return product(dims, width, hidden, True)
+    if published == "MoeGroupedGemmNopadFwdOp":
+        return product(dims, hidden, width, False)
+    if published == "MoePermuteNopadFwdOp":
+        return pre_permute(dims, 128 if build else dims["hidden_states_shape"][1])
+    if published == "MoeUnpermuteFwdOp":
+        return post_permute(dims, 128 if build else dims["hidden_size"])
+    return align(dims) if published == "MoePermuteAlignFwdOp" else None
 
 
 def main() -> None:
@@ -124,11 +115,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.1)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for op_name, case, best, make in rows(args.published, args.build):
-        name = f"{op_name} {case}"
-        if args.only not in name:
+    for row in csv.DictReader(args.published.open()):
+        name = f"{row['op']} {row['case']}"
+        call = made(row["op"], json.loads(row["dims"]), args.build) if args.only in name else None
+        if call is None:
             continue
-        op, inputs = make()
+        op, inputs = call
         op(*inputs)
         torch.cuda.synchronize()
         if args.build:
@@ -136,11 +128,13 @@ def main() -> None:
         graph = captured(lambda turn, op=op, inputs=inputs: op(*inputs), 1)
         found = race({"ours": graph}, CUDA, args.seconds)["ours"]
         ours = found.median * 1e6
+        times = (row["peer_tileops_ms"], row["best_other_ms"])
+        best = min(float(time) * 1e3 for time in times if time)
         line = f"{name:75s} {ours:9.1f} us  published {best:9.1f}  ratio {best / ours:.3f}"
         print(line, flush=True)
         with (args.out / "moe.txt").open("a") as file:
             file.write(line + "\n")
-        del op, inputs, graph
+        del op, inputs, call, graph
         torch.cuda.empty_cache()
 
 

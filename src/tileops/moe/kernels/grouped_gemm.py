@@ -23,7 +23,6 @@ from tileops.gemm.kernels.grouped import (
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.moe.kernels.segments import Segments, segments
 from tileops.moe.types.layouts import (
-    ContiguousLayoutSpec,
     ContiguousMetadata,
     Layout,
     MaskedLayoutSpec,

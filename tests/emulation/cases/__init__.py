@@ -1,6 +1,16 @@
 """The cases of every family; a kernel that TileLang makes and no case runs fails a test."""
 
-from emulation.cases import attention, elementwise, gemm, moe, norm, quantization, reduction, rope
+from emulation.cases import (
+    attention,
+    elementwise,
+    gemm,
+    linear_attention,
+    moe,
+    norm,
+    quantization,
+    reduction,
+    rope,
+)
 from emulation.cases.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -8,6 +18,7 @@ CASES: tuple[Case, ...] = (
     *gemm.CASES,
     *moe.CASES,
     *attention.CASES,
+    *linear_attention.CASES,
     *elementwise.CASES,
     *quantization.CASES,
     *reduction.CASES,

@@ -69,7 +69,7 @@ def test_copied_weights_give_what_routes_one_by_one_give(monkeypatch, draw, clos
     monkeypatch.setattr(blocks, "GATHERED_BYTES", gathered)
     _, x, gate_up, down, _, ids = routed(draw, 3)
     kernel = IndexedExpertMLPPortableKernel(
-        IndexedExpertMLPCall(4, 6, 128, 256, 1.0, torch.float32)
+        IndexedExpertMLPCall(4, 2, 6, 128, 256, 1.0, torch.float32)
     )
     rows = x.repeat_interleave(2, 0), gate_up, down, ids.flatten()
     close(kernel._with_copies(*rows), kernel._by_route(*rows), 1e-5)

@@ -16,20 +16,19 @@ LAYOUTS = [
 ]
 
 
+MASKED = MaskedLayoutSpec(300), [300, 0, 1, 130]
 KINDS = [
-    (None, None),
-    (None, torch.float32),
-    ("silu_and_mul", None),
-    ("gelu_and_mul", None),
-    ("silu_and_mul", torch.float32),
+    (*LAYOUTS[0], "silu_and_mul", None),
+    (*LAYOUTS[1], "gelu_and_mul", None),
+    (*LAYOUTS[2], "silu_and_mul", torch.float32),
+    (*LAYOUTS[0], None, torch.float32),
+    (*MASKED, None, None),
+    (*MASKED, "silu_and_mul", None),
+    (MaskedLayoutSpec(9), [0, 9, 0, 3], "gelu_and_mul", torch.float32),
 ]
-MASKED = [(MaskedLayoutSpec(300), [300, 0, 1, 130]), (MaskedLayoutSpec(9), [0, 9, 0, 3])]
 
 
-@pytest.mark.parametrize(("activation", "out_dtype"), KINDS)
-@pytest.mark.parametrize(
-    ("layout", "metadata"), LAYOUTS + MASKED, ids=lambda value: str(value)[:40]
-)
+@pytest.mark.parametrize(("layout", "metadata", "activation", "out_dtype"), KINDS)
 def test_every_kind_of_product_is_accurate(draw, serving, layout, metadata, activation, out_dtype):
     is_masked = isinstance(layout, MaskedLayoutSpec)
     a = draw(*((4, layout.max_m) if is_masked else (1024,)), 1096, dtype=torch.bfloat16, scale=0.1)

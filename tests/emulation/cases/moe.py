@@ -15,6 +15,7 @@ from emulation.cases.case import Case
 from tileops.gemm.kernels import GROUP_TILES
 from tileops.moe.kernels import (
     FusedTopKWarpKernel,
+    IndexedExpertMLPGroupedKernel,
     MoEGroupedGemmPipelinedKernel,
     MoEPermuteAlignCountingKernel,
     MoEPostPermuteRowsKernel,
@@ -22,6 +23,7 @@ from tileops.moe.kernels import (
 )
 from tileops.moe.reference import (
     fused_topk,
+    indexed_expert_mlp,
     moe_grouped_gemm,
     moe_permute_align,
     moe_permute_align_canonical,
@@ -189,6 +191,39 @@ def _top_k(name, experts, top_k, scoring, renormalize, tokens=5, bias=None, dtyp
     return Case(name, FusedTopKWarpKernel, constants, inputs, expected)
 
 
+class _Indexed(Case):
+    """A case whose kernel writes its first argument; what it holds before is no number."""
+
+    def build(self) -> Callable[..., Any]:
+        kernel = super().build()
+
+        def call(*inputs: Tensor) -> Tensor:
+            out = torch.full_like(inputs[0], torch.nan)
+            kernel(out, *inputs)
+            return out
+
+        return call
+
+
+def _indexed(name, tokens, top_k, experts, hidden, width, scale):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=generator).bfloat16()
+
+        ids = torch.randint(1, experts, (tokens, top_k), generator=generator).int()
+        weights = torch.rand(tokens, top_k, generator=generator)
+        up = draw(experts, 2 * width, hidden) / hidden**0.5
+        return draw(tokens, hidden), up, draw(experts, hidden, width) / width**0.5, weights, ids
+
+    def expected(x, up, down, weights, ids) -> Tensor:
+        out = torch.empty_like(x)
+        made = indexed_expert_mlp(out, x, up, down, weights, ids.int(), routed_scaling_factor=scale)
+        return out if made is None else made
+
+    constants = experts, top_k, scale, torch.bfloat16, 3
+    return _Indexed(name, IndexedExpertMLPGroupedKernel, constants, inputs, expected, absolute=2e-2)
+
+
 _TIGHT = ContiguousLayoutSpec.tight_physical_psum()
 
 CASES = (
@@ -206,6 +241,7 @@ CASES = (
     _align("blocks", 7, 4, 21, 3),
     _align("other ids", 5, 64, 9, 2, others=3),
     _align("more routes than a turn", 300, 16, 930, 9),
+    _indexed("routes", 5, 3, 4, 136, 72, 2.5),
     _top_k("sigmoid", 256, 8, "sigmoid", False),
     _top_k("bias", 72, 6, "sigmoid", True, bias=(3, 40)),
     _top_k("softmax", 40, 4, "softmax", True, dtype=torch.bfloat16),

@@ -11,6 +11,7 @@ from tileops.moe.kernels.grouped_gemm import (
 from tileops.moe.kernels.indexed import (
     IndexedExpertMLPCall,
     IndexedExpertMLPFwdInterface,
+    IndexedExpertMLPGroupedKernel,
     IndexedExpertMLPPortableKernel,
 )
 from tileops.moe.kernels.permute import (
@@ -41,6 +42,7 @@ __all__ = [
     "FusedTopKWarpKernel",
     "IndexedExpertMLPCall",
     "IndexedExpertMLPFwdInterface",
+    "IndexedExpertMLPGroupedKernel",
     "IndexedExpertMLPPortableKernel",
     "MoEGroupedGemmCall",
     "MoEGroupedGemmFwdInterface",

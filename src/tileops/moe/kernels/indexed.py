@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned
 from tileops.gemm.kernels.blocks import blocks_at_once
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.gemm.kernels.grouped import GROUP_TILES, compile_grouped, operand_fault
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.moe.kernels.grouped_gemm import gated
+from tileops.moe.kernels.permute import MOST_COUNTED
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,8 @@ class IndexedExpertMLPCall(CallSpec):
 
     Args:
         experts: number of experts.
-        routes: tokens times experts of a token; it varies and serves selection only.
+        top_k: experts of a token.
+        routes: tokens times those; it varies and serves selection only.
         hidden: columns of a token's row.
         width: columns of the intermediate.
         scale: factor of the sums.
@@ -28,6 +34,7 @@ class IndexedExpertMLPCall(CallSpec):
     """
 
     experts: int
+    top_k: int
     routes: int
     hidden: int
     width: int
@@ -112,3 +119,88 @@ class IndexedExpertMLPPortableKernel(
             hidden = gated(y, "silu_and_mul").to(rows.dtype)
             routed[part] = torch.bmm(w_down.index_select(0, ids[part]), hidden[..., None])[..., 0]
         return routed
+
+
+class IndexedExpertMLPGroupedKernel(Kernel, IndexedExpertMLPFwdInterface):
+    """The layers in low tiles, so that weights of experts that tokens share are read once.
+
+    Args:
+        experts: number of experts.
+        top_k: experts of a token.
+        scale: factor of the sums.
+        dtype: element type.
+        blocks: largest number of blocks, one for each multiprocessor.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(
+        self, experts: int, top_k: int, scale: float, dtype: torch.dtype, blocks: int
+    ) -> None:
+        super().__init__()
+        self.experts, self.top_k, self.scale = experts, top_k, scale
+        self.dtype, self.blocks = dtype, blocks
+
+    @classmethod
+    def refusal(cls, call: IndexedExpertMLPCall) -> str | None:
+        """Refuses other element types, pitches not to be copied, and experts not to be counted."""
+        if call.experts > MOST_COUNTED:
+            return f"counts the routes of at most {MOST_COUNTED} experts, not of {call.experts}"
+        fault = operand_fault(call.dtype, hidden=call.hidden, width=call.width)
+        return fault or super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: IndexedExpertMLPCall
+    ) -> tuple[Hashable, Callable[[], IndexedExpertMLPGroupedKernel]]:
+        """One build for each number of experts and of routes, scale and element type."""
+        constants = call.experts, call.top_k, call.scale, call.dtype, call.sm_count
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """Buffers of the rings of both products."""
+        return {"stages": GROUP_TILES[1].stages}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the ways to the experts and back, and the products between them."""
+        from tileops.moe.programs import build_post_permute, build_pre_permute
+
+        name = dtype_name(self.dtype)
+        there = build_pre_permute(
+            name, experts=self.experts, top_k=self.top_k, alignment=1, by_owner=False
+        ).compile(HOPPER)
+        back = build_post_permute(name, name, top_k=self.top_k, scale=self.scale).compile(HOPPER)
+        kind = self.dtype, GROUP_TILES[1], self.blocks, config, "ends"
+        gate_up = compile_grouped(*kind, activation="silu_and_mul")
+        down = compile_grouped(*kind)
+
+        def run(
+            x: Tensor, ids: Tensor, up: Tensor, lower: Tensor, weights: Tensor, y: Tensor
+        ) -> None:
+            rows, ends = x.new_empty(len(ids), x.shape[1]), ids.new_empty(self.experts)
+            places = torch.empty_like(ids)
+            there(x, ids, rows, ends, places)
+            hidden = x.new_empty(len(ids), lower.shape[-1])
+            gate_up(rows, up.flatten(0, 1), ends, hidden)
+            down(hidden, lower.flatten(0, 1), ends, rows)
+            back(rows, weights, places, y)
+
+        return run
+
+    def forward(
+        self,
+        output: Tensor,
+        hidden_states: Tensor,
+        w_gate_up: Tensor,
+        w_down: Tensor,
+        topk_weights: Tensor,
+        topk_ids: Tensor,
+    ) -> None:
+        """Permute, multiply twice, and sum."""
+        total = aligned(output)
+        ids, weights = aligned(topk_ids).flatten(), aligned(topk_weights).flatten()
+        layers = aligned(w_gate_up), aligned(w_down)
+        self.program()(aligned(hidden_states), ids, *layers, weights, total)
+        if total is not output:
+            output.copy_(total)

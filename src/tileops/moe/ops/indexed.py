@@ -9,6 +9,7 @@ from tileops._core.op.units import tensor_core
 from tileops.moe.kernels.indexed import (
     IndexedExpertMLPCall,
     IndexedExpertMLPFwdInterface,
+    IndexedExpertMLPGroupedKernel,
     IndexedExpertMLPPortableKernel,
 )
 
@@ -22,7 +23,10 @@ class IndexedExpertMLPFwdOp(Op):
     and rounded once; the intermediate is in the inputs' dtype.
     """
 
-    kernel_types = {"portable": IndexedExpertMLPPortableKernel}
+    kernel_types = {
+        "grouped": IndexedExpertMLPGroupedKernel,
+        "portable": IndexedExpertMLPPortableKernel,
+    }
     interfaces = {"indexed_expert_mlp": IndexedExpertMLPFwdInterface}
 
     def __init__(self, routed_scaling_factor: float = 1.0, *, target: str | None = None) -> None:
@@ -42,6 +46,7 @@ class IndexedExpertMLPFwdOp(Op):
         experts, hidden, width = w_down.shape
         call = IndexedExpertMLPCall(
             experts=experts,
+            top_k=topk_ids.shape[1],
             routes=topk_ids.numel(),
             hidden=hidden,
             width=width,

@@ -1,0 +1,130 @@
+"""Which calls of routed layers and recurrences the device programs serve, and why they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tileops.linear_attention import GatedDeltaNetFwdOp, GLADecodeFwdOp
+from tileops.linear_attention.kernels import StateRecurrenceCall, StateRecurrenceTokensKernel
+from tileops.moe import (
+    ContiguousLayoutSpec,
+    FusedTopKFwdOp,
+    IndexedExpertMLPFwdOp,
+    MoEPermuteAlignFwdOp,
+    MoEPostPermuteFwdOp,
+    MoEPrePermuteFwdOp,
+)
+from tileops.moe.kernels import (
+    FusedTopKCall,
+    IndexedExpertMLPCall,
+    MoEPermuteAlignCall,
+    MoEPostPermuteCall,
+    MoEPrePermuteCall,
+)
+
+HALF = torch.bfloat16
+TIGHT = ContiguousLayoutSpec.tight_physical_psum()
+DEVICE = {"arch": 90, "sm_count": 132}
+PITCH = "copies rows of whole multiples of 16 bytes, not 60 elements"
+RECURRENCE = {
+    "heads": 2,
+    "value_heads": 4,
+    "key_dim": 128,
+    "value_dim": 128,
+    "scale": 0.1,
+    "gate": "head",
+    "is_raw_gate": False,
+    "lower_bound": None,
+    "has_delta_rule": True,
+    "beta_range": 0,
+    "has_unit_keys": False,
+    "is_v_first": False,
+    "is_packed": False,
+    "is_decode": True,
+    "dtype": HALF,
+}
+
+
+def pre(experts=256, hidden=64):
+    return MoEPrePermuteCall(TIGHT, experts, 8, 64, hidden, HALF, **DEVICE)
+
+
+def post(top_k=8, hidden=64):
+    return MoEPostPermuteCall(top_k, hidden, 1.0, HALF, HALF, **DEVICE)
+
+
+def align(experts=256, routes=8):
+    return MoEPermuteAlignCall(experts, 64, routes, **DEVICE)
+
+
+def best(experts=256, top_k=8):
+    return FusedTopKCall(experts, top_k, "softmax", True, False, torch.float32, **DEVICE)
+
+
+def indexed(experts=256, hidden=128, dtype=HALF):
+    return IndexedExpertMLPCall(experts, 8, 64, hidden, 256, 1.0, dtype, **DEVICE)
+
+
+def recurrence(**changes):
+    return StateRecurrenceCall(**{**RECURRENCE, **changes}, **DEVICE)
+
+
+PRE = MoEPrePermuteFwdOp(TIGHT, 256), "pre_permute"
+POST = MoEPostPermuteFwdOp(TIGHT), "post_permute"
+ALIGN = MoEPermuteAlignFwdOp(256), "permute_align"
+BEST = FusedTopKFwdOp(8), "top_k"
+INDEXED = IndexedExpertMLPFwdOp(), "indexed_expert_mlp"
+DELTA = GatedDeltaNetFwdOp(), "state_recurrence"
+GATED = GLADecodeFwdOp(), "state_recurrence"
+
+REFUSED = [
+    (*PRE, pre(1025), "counts the routes of at most 1024 experts, not of 1025"),
+    (*PRE, pre(hidden=60), PITCH),
+    (*POST, post(0), "has nothing to add up without routes"),
+    (*POST, post(hidden=60), PITCH),
+    (*ALIGN, align(1024), "counts the routes of fewer than 1024 experts, not of 1024"),
+    (*ALIGN, align(routes=0), "has nothing to group without routes"),
+    (*BEST, best(1025), "holds the scores of at most 1024 experts, not of 1025"),
+    (*BEST, best(top_k=33), "selects at most 32 experts of a token, not 33"),
+    (*INDEXED, indexed(1025), "counts the routes of at most 1024 experts, not of 1025"),
+    (*INDEXED, indexed(dtype=torch.float32), "multiplies float16 and bfloat16, not float32"),
+    (
+        *DELTA,
+        recurrence(dtype=torch.float64),
+        "takes float16, bfloat16 and float32, not float64",
+    ),
+    (*DELTA, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
+    (*DELTA, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
+    (*GATED, recurrence(key_dim=288), "holds keys of at most 256 channels, not 288"),
+]
+SERVED = [
+    (*PRE, pre(1024), "counting"),
+    (*POST, post(), "rows"),
+    (*ALIGN, align(1023), "counting"),
+    (*BEST, best(1024, 32), "warp"),
+    (*INDEXED, indexed(), "grouped"),
+    (*DELTA, recurrence(), "tokens"),
+    (*GATED, recurrence(gate="channel", has_delta_rule=False), "tokens"),
+]
+
+
+@pytest.mark.parametrize(("op", "interface", "call", "reason"), REFUSED)
+def test_calls_that_are_refused_say_why(op, interface, call, reason) -> None:
+    first = next(iter(op.kernel_types.values()))
+    assert first.refusal(call) == reason
+    assert op.key_for(interface, call) == "portable"
+
+
+@pytest.mark.parametrize(("op", "interface", "call", "key"), SERVED)
+def test_calls_on_hopper_are_served(op, interface, call, key) -> None:
+    assert op.key_for(interface, call) == key
+
+
+def test_lengths_share_a_program_and_flags_do_not() -> None:
+    builds = [
+        StateRecurrenceTokensKernel.entry_for(recurrence(**changes))[0]
+        for changes in ({}, {"is_decode": False}, {"is_packed": True}, {"beta_range": 2})
+    ]
+    assert builds[0] == builds[1]
+    assert len(set(builds)) == 3

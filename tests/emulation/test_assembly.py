@@ -32,7 +32,9 @@ from tileops.gemm.programs import (
     build_gemm_split,
     build_gemv,
 )
+from tileops.linear_attention.programs import Recurrence, build_tokens
 from tileops.moe.programs import (
+    Selection,
     build_permute_align,
     build_post_permute,
     build_pre_permute,
@@ -176,13 +178,7 @@ PROGRAMS = {
     "rows of experts": lambda: build_post_permute("bfloat16", "bfloat16", top_k=8, scale=2.5),
     "routes in blocks": lambda: build_permute_align(experts=256, block_size=64),
     "experts of tokens": lambda: build_top_k(
-        "float32",
-        experts=1024,
-        top_k=32,
-        softmax=True,
-        renormalize=True,
-        biased=True,
-        smallest=1e-20,
+        Selection("float32", 1024, 32, True, True, True, smallest=1e-20)
     ),
     "codes, wide tile": lambda: scaled("row_block", "tile", 128, 128, 128, 5),
     "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 64, 128, 7),
@@ -197,6 +193,11 @@ PROGRAMS = {
         )
         for columns, cut in PACKED_CUTS.items()
     },
+    "tokens": lambda: build_tokens(
+        Recurrence(
+            "bfloat16", 4, 8, 256, 128, 0.1, "channel", True, None, True, 2, True, False, True
+        )
+    ),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 1, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),

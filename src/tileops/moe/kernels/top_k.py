@@ -135,9 +135,9 @@ class FusedTopKWarpKernel(Kernel, FusedTopKFwdInterface):
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        from tileops.moe.programs import build_top_k
+        from tileops.moe.programs import Selection, build_top_k
 
-        return build_top_k(
+        selection = Selection(
             dtype_name(self.dtype),
             experts=self.experts,
             top_k=self.top_k,
@@ -145,7 +145,8 @@ class FusedTopKWarpKernel(Kernel, FusedTopKFwdInterface):
             renormalize=self.renormalize,
             biased=self.has_bias,
             smallest=SMALLEST_SUM,
-        ).compile(HOPPER)
+        )
+        return build_top_k(selection).compile(HOPPER)
 
     def forward(
         self, gating_output: Tensor, correction_bias: Tensor | None

@@ -1,4 +1,4 @@
-"""Which calls of routed layers and recurrences the device programs serve, and why they refuse."""
+"""Which calls of routed layers, recurrences and streams device programs serve; why they refuse."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from tileops.moe.kernels import (
     MoEPostPermuteCall,
     MoEPrePermuteCall,
 )
+from tileops.sequence_modeling import MHCPostFwdOp, MHCPreFwdOp
+from tileops.sequence_modeling.kernels import MHCPostCall, MHCPreCall
 
 HALF = torch.bfloat16
 TIGHT = ContiguousLayoutSpec.tight_physical_psum()
@@ -70,6 +72,10 @@ def recurrence(**changes):
     return StateRecurrenceCall(**{**RECURRENCE, **changes}, **DEVICE)
 
 
+def mix(rows=4, n=4):
+    return MHCPreCall(n, 64, 1.0, 1.0, 1.0, 1, 0.02, rows, **DEVICE)
+
+
 PRE = MoEPrePermuteFwdOp(TIGHT, 256), "pre_permute"
 POST = MoEPostPermuteFwdOp(TIGHT), "post_permute"
 ALIGN = MoEPermuteAlignFwdOp(256), "permute_align"
@@ -77,6 +83,8 @@ BEST = FusedTopKFwdOp(8), "top_k"
 INDEXED = IndexedExpertMLPFwdOp(), "indexed_expert_mlp"
 DELTA = GatedDeltaNetFwdOp(), "state_recurrence"
 GATED = GLADecodeFwdOp(), "state_recurrence"
+MIX = MHCPreFwdOp(1.0, 1.0, 1.0, 1), "mhc_pre"
+ADD = MHCPostFwdOp(), "mhc_post"
 
 REFUSED = [
     (*PRE, pre(1025), "counts the routes of at most 1024 experts, not of 1025"),
@@ -96,6 +104,8 @@ REFUSED = [
     ),
     (*DELTA, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
     (*DELTA, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
+    (*MIX, mix(65), "mixes at most 64 rows, not 65"),
+    (*MIX, mix(n=5), "mixes at most 4 copies, not 5"),
     (*GATED, recurrence(key_dim=288), "holds keys of at most 256 channels, not 288"),
 ]
 SERVED = [
@@ -105,6 +115,8 @@ SERVED = [
     (*BEST, best(1024, 32), "warp"),
     (*INDEXED, indexed(), "grouped"),
     (*DELTA, recurrence(), "tokens"),
+    (*MIX, mix(), "few_rows"),
+    (*ADD, MHCPostCall(4, 64, **DEVICE), "pointwise"),
     (*GATED, recurrence(gate="channel", has_delta_rule=False), "tokens"),
 ]
 

@@ -1,15 +1,19 @@
-"""Kernel interfaces of the sequence_modeling family and their plain-torch implementations."""
+"""Kernel interfaces of the sequence_modeling family and their implementations."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops._core.dispatch.toolchain import HOPPER
+from tileops._kernels.alignment import aligned
+from tileops._kernels.scratch import scratch
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 RMS_EPS = 1e-4
 """What is added to the root mean square of a stream, outside the root."""
@@ -27,6 +31,7 @@ class MHCPreCall(CallSpec):
         alpha_res: factor of those that mix the copies.
         sinkhorn_repeat: rounds that make the mixing matrix doubly stochastic.
         sinkhorn_eps: what is added to each sum there.
+        rows: tokens; it varies between calls and serves selection only.
     """
 
     n: int
@@ -36,6 +41,13 @@ class MHCPreCall(CallSpec):
     alpha_res: float
     sinkhorn_repeat: int
     sinkhorn_eps: float
+    rows: int
+
+    @property
+    def constants(self) -> tuple[int, int, float, float, float, int, float]:
+        """All but the rows."""
+        alphas = self.alpha_pre, self.alpha_post, self.alpha_res
+        return self.n, self.c_x, *alphas, self.sinkhorn_repeat, self.sinkhorn_eps
 
 
 class MHCPreFwdInterface(KernelInterface):
@@ -66,6 +78,11 @@ class MHCPreFwdInterface(KernelInterface):
 class MHCPrePortableKernel(PortableKernel[MHCPreCall], MHCPreFwdInterface):
     """The mixture by torch."""
 
+    @classmethod
+    def entry_for(cls, call: MHCPreCall) -> tuple[Hashable, Callable[[], MHCPrePortableKernel]]:
+        """One build for all rows."""
+        return call.constants, lambda: cls(call)
+
     def forward(self, phi: Tensor, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Compute."""
         call, stream = self.call, x.float()
@@ -88,6 +105,60 @@ class MHCPrePortableKernel(PortableKernel[MHCPreCall], MHCPreFwdInterface):
             matrix = matrix / (matrix.sum(-1, keepdim=True) + eps)
             matrix = matrix / (matrix.sum(-2, keepdim=True) + eps)
         return matrix
+
+
+class MHCPreFewRowsKernel(Kernel, MHCPreFwdInterface):
+    """The mixture of few tokens: blocks project channels, others add up and mix.
+
+    Args:
+        constants: of the call, all but its rows.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    MOST_ROWS = 64
+    """With more, a product of matrices is worth its launch."""
+    MOST_COPIES = 4
+    """What registers hold coefficients for."""
+    CHANNELS = 256
+    """Of a part that a block projects."""
+
+    def __init__(self, constants: tuple[int, int, float, float, float, int, float]) -> None:
+        super().__init__()
+        self.constants = constants
+        self.n, self.c_x = constants[:2]
+
+    @classmethod
+    def refusal(cls, call: MHCPreCall) -> str | None:
+        """Refuses many rows, and more copies than registers hold."""
+        if call.rows > cls.MOST_ROWS:
+            return f"mixes at most {cls.MOST_ROWS} rows, not {call.rows}"
+        if call.n > cls.MOST_COPIES:
+            return f"mixes at most {cls.MOST_COPIES} copies, not {call.n}"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: MHCPreCall) -> tuple[Hashable, Callable[[], MHCPreFewRowsKernel]]:
+        """One build for all rows."""
+        return call.constants, lambda: cls(call.constants)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.sequence_modeling.programs import Mixture, build_mhc_pre
+
+        n, c_x, *alphas, rounds, eps = self.constants
+        mixture = Mixture(n, c_x, tuple(alphas), rounds, eps, RMS_EPS, self.CHANNELS)
+        return build_mhc_pre(mixture).compile(HOPPER)
+
+    def forward(self, phi: Tensor, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute."""
+        rows, width = x.shape
+        mixed, layer = x.new_empty(rows, width), x.new_empty(rows, self.c_x)
+        gates = b.new_empty(rows, self.n)
+        parts = scratch(x.device, (rows, -(-width // self.CHANNELS), b.numel() + 1))
+        inputs = (aligned(part.contiguous()) for part in (phi, x, b))
+        self.program()(*inputs, *parts, mixed, layer, gates)
+        return mixed, layer, gates
 
 
 @dataclass(frozen=True)
@@ -134,3 +205,36 @@ class MHCPostPortableKernel(PortableKernel[MHCPostCall], MHCPostFwdInterface):
         """Add."""
         spread = (h_post[:, :, None] * x_layer_out.float()[:, None]).flatten(1)
         return (x_res.float() + spread).to(x_res.dtype).contiguous()
+
+
+class MHCPostPointwiseKernel(Kernel, MHCPostFwdInterface):
+    """The sums in one launch.
+
+    Args:
+        n: copies of the stream.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n = n
+
+    @classmethod
+    def entry_for(cls, call: MHCPostCall) -> tuple[Hashable, Callable[[], MHCPostPointwiseKernel]]:
+        """One build for each number of copies."""
+        return call.n, lambda: cls(call.n)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.sequence_modeling.programs import build_mhc_post
+
+        return build_mhc_post(self.n).compile(HOPPER)
+
+    def forward(self, x_layer_out: Tensor, h_post: Tensor, x_res: Tensor) -> Tensor:
+        """Add."""
+        layer, gates, stream = (aligned(part.contiguous()) for part in (x_layer_out, h_post, x_res))
+        copies = stream.view(-1, self.n, layer.shape[1])
+        out = torch.empty_like(copies)
+        self.program()(layer, gates, copies, out)
+        return out.flatten(1)

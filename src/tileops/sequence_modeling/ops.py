@@ -10,8 +10,10 @@ from tileops.manifest.primitives import mhc
 from tileops.sequence_modeling.kernels import (
     MHCPostCall,
     MHCPostFwdInterface,
+    MHCPostPointwiseKernel,
     MHCPostPortableKernel,
     MHCPreCall,
+    MHCPreFewRowsKernel,
     MHCPreFwdInterface,
     MHCPrePortableKernel,
 )
@@ -29,7 +31,7 @@ class MHCPreFwdOp(Op):
     Source: manifold-constrained hyper-connections, Xie et al. 2025.
     """
 
-    kernel_types = {"portable": MHCPrePortableKernel}
+    kernel_types = {"few_rows": MHCPreFewRowsKernel, "portable": MHCPrePortableKernel}
     interfaces = {"mhc_pre": MHCPreFwdInterface}
 
     def __init__(
@@ -60,6 +62,7 @@ class MHCPreFwdOp(Op):
             alpha_res=self.alpha_res,
             sinkhorn_repeat=self.sinkhorn_repeat,
             sinkhorn_eps=self.sinkhorn_eps,
+            rows=x.shape[0],
             device=x.device,
         )
         return self.kernel_for("mhc_pre", call)(phi, x, b)
@@ -75,7 +78,7 @@ class MHCPostFwdOp(Op):
     `x_out[i] = x_res[i] + h_post[i] * x_layer_out` for each copy `i`, in float32, rounded once.
     """
 
-    kernel_types = {"portable": MHCPostPortableKernel}
+    kernel_types = {"pointwise": MHCPostPointwiseKernel, "portable": MHCPostPortableKernel}
     interfaces = {"mhc_post": MHCPostFwdInterface}
 
     def forward(self, x_layer_out: Tensor, h_post: Tensor, x_res: Tensor) -> Tensor:

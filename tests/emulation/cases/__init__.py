@@ -10,6 +10,7 @@ from emulation.cases import (
     quantization,
     reduction,
     rope,
+    sequence_modeling,
 )
 from emulation.cases.case import Case
 
@@ -23,6 +24,7 @@ CASES: tuple[Case, ...] = (
     *quantization.CASES,
     *reduction.CASES,
     *rope.CASES,
+    *sequence_modeling.CASES,
 )
 
 __all__ = ["CASES", "Case"]

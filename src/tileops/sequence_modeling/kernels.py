@@ -146,8 +146,9 @@ class MHCPreFewRowsKernel(Kernel, MHCPreFwdInterface):
         """Compile the program."""
         from tileops.sequence_modeling.programs import Mixture, build_mhc_pre
 
-        n, c_x, *alphas, rounds, eps = self.constants
-        mixture = Mixture(n, c_x, tuple(alphas), rounds, eps, RMS_EPS, self.CHANNELS)
+        mixture = Mixture(
+            self.n, self.c_x, self.constants[2:5], *self.constants[5:], RMS_EPS, self.CHANNELS
+        )
         return build_mhc_pre(mixture).compile(HOPPER)
 
     def forward(self, phi: Tensor, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:

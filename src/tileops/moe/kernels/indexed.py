@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -171,9 +172,8 @@ class IndexedExpertMLPGroupedKernel(Kernel, IndexedExpertMLPFwdInterface):
             name, experts=self.experts, top_k=self.top_k, alignment=1, by_owner=False
         ).compile(HOPPER)
         back = build_post_permute(name, name, top_k=self.top_k, scale=self.scale).compile(HOPPER)
-        kind = self.dtype, GROUP_TILES[1], self.blocks, config, "ends"
-        gate_up = compile_grouped(*kind, activation="silu_and_mul")
-        down = compile_grouped(*kind)
+        product = partial(compile_grouped, self.dtype, GROUP_TILES[1], self.blocks, config, "ends")
+        gate_up, down = product(activation="silu_and_mul"), product()
 
         def run(
             x: Tensor, ids: Tensor, up: Tensor, lower: Tensor, weights: Tensor, y: Tensor

@@ -22,7 +22,6 @@ from tileops.gemm.programs.ring import (
     WARPS,
     Tiling,
     consumer,
-    drain,
     producer,
 )
 
@@ -208,7 +207,6 @@ def build_gemm_grouped(
     by_owner = groups.kind == "owners"
     produce = producer(tiling, trans_a=False, trans_b=True, halves=halves)
     multiply = consumer(tiling, trans_a=False, trans_b=True)
-    skip = drain(tiling)
     write = _writer(tiling, out_dtype, activation)
     locate = _locator(groups, BM)
     first_row, end_row = _extents(groups)
@@ -271,10 +269,7 @@ def build_gemm_grouped(
                     if group < G:
                         top = first_row(edges, group, M, G) + (bm - before) * BM
                         end = end_row(edges, group, M, G)
-                        if top + thread // WARPGROUP * ROWS < end:
-                            multiply(As, Bs, acc, full, empty, steps, thread, slot, phase)
-                            write(acc, Ds, D, top, end, left, N, thread)
-                        else:
-                            skip(full, empty, steps, thread, slot, phase)
+                        multiply(As, Bs, acc, full, empty, steps, thread, slot, phase)
+                        write(acc, Ds, D, top, end, left, N, thread)
 
     return Program(gemm_grouped, {**GUARDED, "tl.disable_thread_storage_sync": True})

@@ -143,20 +143,3 @@ def consumer(tiling: Tiling, trans_a: bool, trans_b: bool):
         release(empty, last, thread)
 
     return multiply
-
-
-def drain(tiling: Tiling):
-    """Makes the macro by which a warpgroup lets the steps of a tile pass, of which it has no rows.
-
-    The others multiply the faster for it.
-    """
-    release = releaser(tiling)
-
-    @T.macro
-    def skip(full, empty, steps, thread, slot: T.Ref, phase: T.Ref):
-        for _ in T.serial(steps):
-            T.barrier_wait(full[slot], phase)
-            release(empty, slot, thread)
-            advance(slot, phase, tiling.stages)
-
-    return skip

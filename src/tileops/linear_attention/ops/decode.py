@@ -7,7 +7,6 @@ from torch import Tensor
 from tileops.linear_attention.kernels import (
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
-    StateRecurrenceTokensKernel,
 )
 from tileops.linear_attention.ops.recurrence import RecurrenceOp, TrainedLinearOp
 
@@ -20,10 +19,7 @@ __all__ = [
 class _DecodeOp(RecurrenceOp):
     """A recurrence over a matrix state, on one token."""
 
-    kernel_types = {
-        "tokens": StateRecurrenceTokensKernel,
-        "portable": StateRecurrencePortableKernel,
-    }
+    kernel_types = {"portable": StateRecurrencePortableKernel}
     interfaces = {"state_recurrence": StateRecurrenceFwdInterface}
 
     def _token(

@@ -70,9 +70,23 @@ def test_placeholders_are_filled_and_the_sources_are_in_form(
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("kind", ["op", "pack"])
+def test_an_op_has_the_name_that_is_asked_for(tileops: Run, tmp_path: Path, kind: str) -> None:
+    arguments = ("acme-gather", "--op", "GatherRowsFwdOp", "--into", str(tmp_path))
+    assert tileops("new", kind, *arguments).code == 0
+    package = tmp_path / "acme-gather" / "src" / "acme_gather"
+    assert "class GatherRowsFwdOp(Op):" in (package / "ops.py").read_text(encoding="utf-8")
+    spec = (package / "spec.yaml").read_text(encoding="utf-8")
+    assert spec.startswith("GatherRowsFwdOp:\n  family: acme_gather\n")
+    assert "def gather_rows(" in (package / "reference.py").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("op", "acme", "--op", "gather"), "--op gather is no name such as GatherRowsFwdOp"),
+        (("op", "acme", "--op", "GemmFwdOp"), "GemmFwdOp is already defined in gemm/spec.yaml"),
+        (("kernel", "acme", "--op", "GatherFwdOp"), "--op names the op that is written, and a ke"),
         (("backend", "Acme"), "'Acme' is no name such as acme-norms"),
         (("backend", "../acme"), "'../acme' is no name such as acme-norms"),
         (("backend", "acme_x"), "'acme_x' is no name such as acme-norms"),

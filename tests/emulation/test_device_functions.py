@@ -14,6 +14,7 @@ import torch
 from emulation.emulator import Emulator, lower
 from tileops._programs.program import GUARDED, Program
 from tileops.elementwise import kernels
+from tileops.elementwise.ops.pointwise import PointwiseOp
 from tileops.elementwise.programs import Element
 from tileops.elementwise.programs.functions import FUNCTIONS
 
@@ -39,6 +40,8 @@ INTEGERS = {"abs", "neg", "sign", "add", "sub", "mul", "maximum", "minimum", "fl
             "trunc", "round", "logical_not", "eq", "ne", "gt", "lt", "ge", "le", "logical_and",
             "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
             "isnan", "isinf", "isfinite", "reciprocal"}  # fmt: skip
+OF_OTHER_OPERANDS = {"masked_fill", "prelu", "where"}
+"""Functions of a mask, or of a row of weights, which other tests compute."""
 COUNT = 512
 SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0, 1e-4, -1e-4, 1e-7)
 
@@ -48,9 +51,21 @@ def test_both_tables_have_the_same_functions() -> None:
     assert not differing, "to be in FUNCTIONS of kernels/pointwise.py and programs/functions.py"
 
 
+def test_every_parameter_of_a_function_has_a_value_here() -> None:
+    waiting = [PointwiseOp]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        function = getattr(cls, "function", None)
+        if cls.__module__.startswith("tileops.") and function not in {None, *OF_OTHER_OPERANDS}:
+            lacking = set(cls.settings) - {"inplace", *SETTINGS.get(function, {})}
+            told = f"{cls.__name__}: {sorted(lacking)} of {function!r} need values in SETTINGS"
+            assert not lacking, f"{told} of tests/emulation/test_device_functions.py"
+
+
 def chosen(integers: bool):
     """Functions with settings that compute floats, or integers."""
-    names = sorted(set(kernels.FUNCTIONS) - {"masked_fill", "prelu", "where"})
+    names = sorted(set(kernels.FUNCTIONS) - OF_OTHER_OPERANDS)
     listed = [(name, SETTINGS.get(name, {})) for name in names] + list(MORE)
     for name, settings in listed:
         whole = name in INTEGERS and settings.get("decimals", 0) == 0

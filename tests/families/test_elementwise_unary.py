@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from tileops import elementwise as ew
 from tileops import manifest
 from tileops._core.spec import registry
-from tileops.elementwise import reference
+from tileops.elementwise import kernels, reference
 from tileops.elementwise.ops.pointwise import UnaryOp
 from tileops.errors import SignatureError
 
@@ -249,6 +250,11 @@ def test_bounds_that_are_refused():
         ew.HardtanhFwdOp(max_val=1e6)(x)
     assert raised.value.phase == "call"
     ew.ClampScalarFwdOp(max=INF)(x)
+
+
+def test_the_call_spec_names_every_function():
+    told = kernels.PointwiseCall.__doc__.partition("function:")[2].partition("dtype:")[0]
+    assert set(re.findall(r'`"(\w+)"`', told)) == set(kernels.FUNCTIONS)
 
 
 def test_a_function_that_no_table_has_is_refused_where_the_op_is_defined():

@@ -92,7 +92,7 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
     params = _pairs("--param", wishes.params, _yaml_value, signature.params)
     for name, param in signature.params.items():
         if isinstance(param, Param) and not param.has_default and name not in params:
-            reason = f"it is a {param.type.text} without a default"
+            reason = f"it has no default, its type is {param.type.text}"
             raise UsageFault(f"--param {name}=VALUE is needed: {reason}")
     wanted = _dtypes(spec, wishes.dtypes)
     smallest = _smallest(spec, None, {})

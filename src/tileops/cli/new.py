@@ -5,7 +5,10 @@
   op       one op with its spec, class, kernel and reference
   pack     several ops, one of them composed of others
 
-NAME becomes the distribution, as acme-norms; the import package is acme_norms.
+NAME becomes the distribution, as acme-norms; the import package is acme_norms, the op, where there
+is one, AcmeNormsFwdOp. --op gives the op another name:
+
+  tileops new op acme-gather --op GatherRowsFwdOp
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ _DESCRIPTIONS = {
 _OPS = {"backend": (), "kernel": (), "op": ("FwdOp",), "pack": ("FwdOp", "NormFwdOp")}
 """What the names of the ops that a kind defines end in."""
 _DISTRIBUTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_OP = re.compile(r"[A-Z][A-Za-z0-9]*FwdOp")
 _MOST_CHARACTERS = 60
 _SUFFIX = ".tmpl"
 
@@ -55,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", type=Path, default=Path(), metavar="DIR", help="the folder to write it into"
     )
+    parser.add_argument("--op", metavar="OP", help="name of the op, as GatherRowsFwdOp")
     add_json(parser)
 
 
@@ -65,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         UsageFault: the name cannot be used, or the folder is there already or cannot be written.
     """
     root: Path = args.into / args.name
-    texts = rendered(args.kind, args.name)
+    texts = rendered(args.kind, args.name, args.op)
     if root.exists() or root.is_symlink():
         raise UsageFault(f"{root} is there already: remove it or choose another name")
     if not args.into.is_dir():
@@ -93,17 +98,18 @@ def _write(root: Path, texts: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def rendered(kind: str, name: str) -> dict[str, str]:
+def rendered(kind: str, name: str, op: str | None = None) -> dict[str, str]:
     """The files of a package, by their paths in it.
 
     Args:
         kind: what the package brings.
         name: name of the distribution.
+        op: name of the op; made of that of the distribution where absent.
 
     Raises:
-        UsageFault: the name is malformed, or names something that is there already.
+        UsageFault: a name is malformed, or names something that is there already.
     """
-    values = _values(kind, name)
+    values = _values(kind, name, op)
     return {
         path.replace("PACKAGE", values["package"]): Template(text).substitute(values)
         for layer in KINDS[kind]
@@ -111,8 +117,12 @@ def rendered(kind: str, name: str) -> dict[str, str]:
     }
 
 
-def _values(kind: str, name: str) -> dict[str, str]:
+def _values(kind: str, name: str, op: str | None) -> dict[str, str]:
     """What the placeholders of the templates stand for."""
+    if op is not None and not _OPS[kind]:
+        raise UsageFault(f"--op names the op that is written, and a {kind} brings none")
+    if op is not None and not _OP.fullmatch(op):
+        raise UsageFault(f"--op {op} is no name such as GatherRowsFwdOp")
     if not _DISTRIBUTION.fullmatch(name):
         form = "lower-case words, joined by hyphens"
         near = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
@@ -121,7 +131,8 @@ def _values(kind: str, name: str) -> dict[str, str]:
     if len(name) > _MOST_CHARACTERS:
         raise UsageFault(f"a name has at most {_MOST_CHARACTERS} characters, not {len(name)}")
     package = name.replace("-", "_")
-    stem = "".join(word.capitalize() for word in name.split("-"))
+    words = "".join(word.capitalize() for word in name.split("-"))
+    stem = words if op is None else op.removesuffix("FwdOp")
     if keyword.iskeyword(package) or find_spec(package) is not None:
         raise UsageFault(f"{package!r} is a module or a keyword already: choose another name")
     if _OPS[kind] and package in RESERVED_FAMILIES:

@@ -97,7 +97,8 @@ def _read_some(entry: Entry | None, signature: Signature) -> tuple[str, ...]:
         elif isinstance(tensor, TensorInput) and tensor.optional is True:
             names.append(name)
         elif not _may_be_optional(name, tensor, entry):
-            entry.error(25, f"{name!r} is not a tensor with `optional: true`")
+            hint = "" if name in tensors else suggest(name, list(tensors))
+            entry.error(25, f"{name!r} is not a tensor with `optional: true`{hint}")
     return tuple(names)
 
 

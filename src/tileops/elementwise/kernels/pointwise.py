@@ -31,7 +31,7 @@ class PointwiseCall(CallSpec):
     Args:
         function: what the op computes, in torch's words. Of one tensor: `"abs"`, `"bitwise_not"`,
             `"ceil"`, `"clamp"`, `"cos"`, `"elu"`, `"erf"`, `"exp"`, `"expm1"`, `"floor"`, `"gelu"`,
-            `"hardsigmoid"`, `"hardswish"`, `"hardtanh"`, `"isfinite"`, `"isinf"`, `"isnan"`,
+            `"gelu_tanh"`, `"hardsigmoid"`, `"hardswish"`, `"hardtanh"`, `"isfinite"`, `"isinf"`, `"isnan"`,
             `"leaky_relu"`, `"log"`, `"log1p"`, `"logical_not"`, `"mish"`, `"nan_to_num"`, `"neg"`,
             `"reciprocal"`, `"relu"`, `"round"`, `"rsqrt"`, `"selu"`, `"sigmoid"`, `"sign"`,
             `"silu"`, `"sin"`, `"softplus"`, `"sqrt"`, `"tanh"`, `"trunc"`. Of two: `"add"`,

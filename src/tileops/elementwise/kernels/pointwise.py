@@ -31,14 +31,14 @@ class PointwiseCall(CallSpec):
     Args:
         function: what the op computes, in torch's words. Of one tensor: `"abs"`, `"bitwise_not"`,
             `"ceil"`, `"clamp"`, `"cos"`, `"elu"`, `"erf"`, `"exp"`, `"expm1"`, `"floor"`, `"gelu"`,
-            `"gelu_tanh"`, `"hardsigmoid"`, `"hardswish"`, `"hardtanh"`, `"isfinite"`, `"isinf"`, `"isnan"`,
-            `"leaky_relu"`, `"log"`, `"log1p"`, `"logical_not"`, `"mish"`, `"nan_to_num"`, `"neg"`,
-            `"reciprocal"`, `"relu"`, `"round"`, `"rsqrt"`, `"selu"`, `"sigmoid"`, `"sign"`,
-            `"silu"`, `"sin"`, `"softplus"`, `"sqrt"`, `"tanh"`, `"trunc"`. Of two: `"add"`,
-            `"bitwise_and"`, `"bitwise_or"`, `"bitwise_xor"`, `"div"`, `"eq"`, `"ge"`, `"gt"`,
-            `"le"`, `"lerp"`, `"logical_and"`, `"logical_or"`, `"lt"`, `"masked_fill"`, `"maximum"`,
-            `"minimum"`, `"mul"`, `"ne"`, `"pow"`, `"prelu"`, `"remainder"`, `"sub"`. Of three:
-            `"clamp"`, `"lerp"`, `"where"`.
+            `"gelu_tanh"`, `"hardsigmoid"`, `"hardswish"`, `"hardtanh"`, `"isfinite"`, `"isinf"`,
+            `"isnan"`, `"leaky_relu"`, `"log"`, `"log1p"`, `"logical_not"`, `"mish"`,
+            `"nan_to_num"`, `"neg"`, `"reciprocal"`, `"relu"`, `"round"`, `"rsqrt"`, `"selu"`,
+            `"sigmoid"`, `"sign"`, `"silu"`, `"sin"`, `"softplus"`, `"sqrt"`, `"tanh"`, `"trunc"`.
+            Of two: `"add"`, `"bitwise_and"`, `"bitwise_or"`, `"bitwise_xor"`, `"div"`, `"eq"`,
+            `"ge"`, `"gt"`, `"le"`, `"lerp"`, `"logical_and"`, `"logical_or"`, `"lt"`,
+            `"masked_fill"`, `"maximum"`, `"minimum"`, `"mul"`, `"ne"`, `"pow"`, `"prelu"`,
+            `"remainder"`, `"sub"`. Of three: `"clamp"`, `"lerp"`, `"where"`.
         dtype: element type of the data operands.
         out_dtype: element type of the result.
         settings: the function's parameters, as `(name, value)` pairs.

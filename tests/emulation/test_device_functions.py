@@ -43,7 +43,8 @@ INTEGERS = {"abs", "neg", "sign", "add", "sub", "mul", "maximum", "minimum", "fl
 OF_OTHER_OPERANDS = {"masked_fill", "prelu", "where"}
 """Functions of a mask, or of a row of weights, which other tests compute."""
 COUNT = 512
-SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0, 1e-4, -1e-4, 1e-7)
+SPECIAL = (math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0, 1e-4, -1e-4, 1e-7,
+           math.pi, -1000.0, 6e4)  # fmt: skip
 
 
 def test_both_tables_have_the_same_functions() -> None:

@@ -8,7 +8,7 @@ for memory access, which `pointwise.py` arranges.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tilelang.language as T
@@ -115,25 +115,24 @@ def _unless(condition: Any, value: Any, otherwise: Callable[[], Any]) -> Any:
     return register[0]
 
 
-def _quotient_half(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Floor of the quotient, its remainder, and whether they can be trusted, as they mostly can.
+def _quotient_half(x: Any, y: Any) -> tuple[Any, Any]:
+    """Floor of the quotient of 16-bit numbers, and whether it can be trusted, as it mostly can.
 
-    Where quotient and divisor are of moderate size, the approximate quotient is off by one at most,
-    and the remainder of 16-bit numbers fits float32. Below one no quotient is too small, but a
-    remainder may be rounded up to the divisor.
+    Such quotients that are not integers keep a distance from them that float32 shows below 2^13,
+    so that one step from the approximate quotient settles on which side they lie. The step fails
+    where the divisor's inverse or a product leaves the normal numbers, infinity and NaN included.
     """
-    guess = kept(_libm("floorf", _libm("__fdividef", x, y)))
+    inverse = kept(_libm("__fdividef", 1.0, y))
+    guess = kept(x * inverse)
+    quotient = kept(_libm("fmaf", _libm("fmaf", -guess, y, x), inverse, guess))
+    whole = _libm("copysignf", _libm("floorf", quotient), guess)
     size = T.abs(y)
-    near = T.And(T.abs(guess) < 2.0**13, T.And(size > 2.0**-100, size < 2.0**100))
-    rest = kept(_libm("fmaf", -guess, y, x))
-    low = kept(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)))
-    high = kept(T.And(T.Not(low), T.And(T.abs(rest) >= size, T.abs(x) >= size)))
-    whole = _choose(low, guess - 1.0, _choose(high, guess + 1.0, guess))
-    return kept(whole), kept(_choose(low, rest + y, _choose(high, rest - y, rest))), near
+    near = T.And(T.abs(quotient) < 2.0**13, T.Or(T.abs(guess) > 2.0**-40, _equal(x, 0.0)))
+    return kept(whole), T.And(near, T.And(size > 2.0**-100, size < 2.0**100))
 
 
 def _floor_div_half(x: Any, y: Any) -> Any:
-    whole, _, near = _quotient_half(x, y)
+    whole, near = _quotient_half(x, y)
     return _unless(near, whole, lambda: _floor_div(x, y))
 
 
@@ -144,8 +143,8 @@ def _div_half(x: Any, y: Any, *, rounding_mode: str | None) -> Any:
 
 
 def _remainder_half(x: Any, y: Any) -> Any:
-    _, rest, near = _quotient_half(x, y)
-    return _unless(near, rest, lambda: _remainder(x, y))
+    whole, near = _quotient_half(x, y)
+    return _unless(near, _libm("fmaf", -whole, y, x), lambda: _remainder(x, y))
 
 
 def _pow_half(x: Any, y: Any) -> Any:
@@ -215,11 +214,11 @@ def _log_near_one(d: Any) -> Any:
 
 def _log1p_half(x: Any) -> Any:
     """By the device's own logarithm, whose error near 1 is absolute, but there."""
-    return _choose(T.abs(x) < 0.03, _log_near_one(x), _libm("__logf", 1.0 + x))
+    return _choose(T.abs(x) < 0.03, kept(_log_near_one(x)), kept(_libm("__logf", 1.0 + x)))
 
 
 def _log_half(x: Any) -> Any:
-    return _choose(T.abs(x - 1.0) < 0.03, _log_near_one(x - 1.0), _libm("__logf", x))
+    return _choose(T.abs(x - 1.0) < 0.03, kept(_log_near_one(x - 1.0)), kept(_libm("__logf", x)))
 
 
 def _sqrt_half(x: Any) -> Any:
@@ -231,6 +230,7 @@ def _tanh_half(x: Any) -> Any:
     return _choose(T.abs(x) < 0.01, x, 1.0 - 2.0 / (1.0 + T.exp(2.0 * x)))
 
 
+_ROUNDING = 1.5 * 2.0**23
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
 
@@ -271,16 +271,58 @@ def _gelu_half(x: Any, *, approximate: str = "none") -> Any:
     return x * _choose(x >= 0.0, 1.0 - tail, tail)
 
 
+_ERF = (
+    1.1283705943399953, -0.3759588825369087, 0.11226830695495026, -0.026087642775655485,
+    0.004667025549780901, -0.0006180808034187383, 5.6147342436082165e-05, -3.070976831091556e-06,
+    7.530368765471705e-08,
+)  # fmt: skip
+_SINE = (0.9999990605062555, -0.16665553749779569, 0.008311895456128038, -0.00018488005353257115)
+
+
+def _odd(x: Any, factors: Sequence[float]) -> Any:
+    """The sum of `factors[i] * x ** (2 * i + 1)`."""
+    square = kept(x * x)
+    value = _like(factors[-1], x)
+    for factor in factors[-2::-1]:
+        value = value * square + _like(factor, x)
+    return x * value
+
+
 def _erf_half(x: Any) -> Any:
-    size = T.abs(x)
-    far = kept(1.0 - 2.0 * _half_erfc(size * math.sqrt(2.0)))
-    near = x * (1.1283791670955126 - x * x * 0.37612638903)
-    return _choose(size < 0.01, near, _choose(x >= 0.0, far, -far))
+    """An odd polynomial, to 8e-6, of numbers beyond which the result rounds to one."""
+    x = kept(_choose(x > 2.75, T.float32(2.75), x))
+    return _odd(kept(_choose(x < -2.75, T.float32(-2.75), x)), _ERF)
 
 
-def _softplus(x: Any, *, beta: float, threshold: float) -> Any:
-    scaled = kept(x * _like(beta, x))
-    return _choose(scaled > _like(threshold, x), x, _libm("log1pf", T.exp(scaled)) / _like(beta, x))
+def _sine_half(phase: float, otherwise: Function) -> Function:
+    """`sin(x + pi * phase)`, to 1e-6, by an odd polynomial of the distance from the nearest root.
+
+    Adding 1.5 * 2^23 rounds to an integer, in the lowest bits of the sum. Pi is the sum of two
+    numbers; the product with the first is exact.
+    """
+
+    def sine(x: Any) -> Any:
+        turned = x * (1.0 / math.pi)
+        shifted = kept((turned + phase if phase else turned) + _ROUNDING)
+        root = kept(shifted - _ROUNDING)
+        root = root - phase if phase else root
+        rest = _libm("fmaf", root, -3.141592502593994, x)
+        rest = kept(_libm("fmaf", root, -1.5099579897537296e-07, rest))
+        sign = T.shift_left(T.reinterpret(shifted, "uint32"), T.uint32(31))
+        value = kept(_odd(rest, _SINE))
+        value = T.reinterpret(T.bitwise_xor(T.reinterpret(value, "uint32"), sign), "float32")
+        return _unless(T.abs(x) < 2.0**16, value, lambda: otherwise(x))
+
+    return sine
+
+
+def _softplus_by(log1p: Function) -> Function:
+    def softplus(x: Any, *, beta: float, threshold: float) -> Any:
+        scaled = kept(x * _like(beta, x))
+        value = kept(log1p(kept(T.exp(scaled))) * _like(1.0 / beta, x))
+        return _choose(scaled > _like(threshold, x), x, value)
+
+    return softplus
 
 
 def _nan_to_num(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
@@ -355,7 +397,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "sign": _sign,
     "silu": _silu,
     "sin": T.sin,
-    "softplus": _softplus,
+    "softplus": _softplus_by(lambda x: _libm("log1pf", x)),
     "sqrt": T.sqrt,
     "sub": _sub,
     "tanh": lambda x: _libm("tanhf", x),
@@ -366,6 +408,7 @@ FUNCTIONS: Mapping[str, Function] = {
 
 HALF_FUNCTIONS: Mapping[str, Function] = {
     "elu": _elu_by(_expm1_half),
+    "cos": _sine_half(0.5, T.cos),
     "div": _div_half,
     "erf": _erf_half,
     "expm1": _expm1_half,
@@ -375,6 +418,8 @@ HALF_FUNCTIONS: Mapping[str, Function] = {
     "pow": _pow_half,
     "remainder": _remainder_half,
     "selu": _selu_by(_expm1_half),
+    "sin": _sine_half(0.0, T.sin),
+    "softplus": _softplus_by(_log1p_half),
     "sqrt": _sqrt_half,
     "tanh": _tanh_half,
 }
@@ -382,6 +427,7 @@ HALF_FUNCTIONS: Mapping[str, Function] = {
 memory does."""
 
 FAST_IN_HALF = frozenset(
-    {"elu", "erf", "exp", "expm1", "gelu", "gelu_tanh", "mish", "selu", "sigmoid", "silu", "tanh"}
-)
+    {"elu", "exp", "expm1", "gelu", "gelu_tanh", "mish", "selu", "sigmoid", "silu", "softplus",
+     "tanh"}
+)  # fmt: skip
 """Functions that 16-bit results let use the device's approximate exponential and division."""

@@ -49,6 +49,7 @@ from tileops.reduction.programs import (
     build_softmax_split,
     fold_of,
 )
+from tileops.sampling.programs import build_sampling
 
 HEADERS = Path(tilelang.__file__).parent
 COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v",
@@ -159,6 +160,7 @@ PROGRAMS = {
     "shared softmax": lambda: build_softmax_split(
         "bfloat16", "bfloat16", log=False, vector=8, threads=256, unroll=2
     ),
+    "draws": lambda: build_sampling(4, threads=1024, unroll=4),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "split": lambda: build_gemm_split("bfloat16", rows=64, depth=128, stages=3, splits=2),

@@ -1,7 +1,7 @@
 """Macros for programs in which a group of threads works on one row of a matrix.
 
 A row is taken in vectors of up to 16 bytes: vector `k * lanes + lane` of the row is the `k`-th
-vector of thread `lane`. Values are summed in float32.
+vector of thread `lane`.
 """
 
 from __future__ import annotations
@@ -103,3 +103,19 @@ def row_sum(lanes: int, rows: int):
         reduce_row((total,), (partial,), thread)
 
     return sum_row
+
+
+def warp_scan(combine, start: float):
+    """Makes a macro: `inclusive[0]` over the lanes up to each, `exclusive[0]` over those before."""
+
+    @T.macro
+    def scan(inclusive, exclusive, lane):
+        for distance in (1, 2, 4, 8, 16):
+            exclusive[0] = T.shfl_up(inclusive[0], distance)
+            if lane >= distance:
+                inclusive[0] = combine(exclusive[0], inclusive[0])
+        exclusive[0] = T.shfl_up(inclusive[0], 1)
+        if lane == 0:
+            exclusive[0] = start
+
+    return scan

@@ -7,13 +7,19 @@ which `programs.py` holds.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.toolchain import HOPPER
+from tileops._kernels.alignment import aligned, widest_access
 from tileops._kernels.philox import WORD, philox
-from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
+
+_WARP = 32
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,13 @@ class MinPMaskPortableKernel(PortableKernel[MinPMaskCall], MinPMaskFwdInterface)
 
 @dataclass(frozen=True)
 class SamplingCall(CallSpec):
-    """A draw from each row of weights."""
+    """A draw from each row of weights.
+
+    Args:
+        n: length of a row on an accelerator; None where nobody asks.
+    """
+
+    n: int | None = None
 
 
 class SamplingFwdInterface(KernelInterface):
@@ -165,3 +177,52 @@ class SamplingPortableKernel(PortableKernel[SamplingCall], SamplingFwdInterface)
         target = uniform[:, None] * running[:, -1:]
         place = torch.searchsorted(running, target, right=True)[:, 0]
         return place.clamp(max=probs.shape[1] - 1).int()
+
+
+class SamplingTileKernel(Kernel, SamplingFwdInterface):
+    """Draws by a block for each row, which reads it once, and a small part of it again.
+
+    Args:
+        vector: elements of one access, a divisor of the rows' length.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(self, vector: int) -> None:
+        super().__init__()
+        self.vector = vector
+
+    @classmethod
+    def refusal(cls, call: SamplingCall) -> str | None:
+        """Refuses empty rows, and places that do not fit its keys."""
+        if not call.n or call.n >= 1 << 29:
+            return "draws from rows of known length, positive and below 2^29"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: SamplingCall) -> tuple[Hashable, Callable[[], SamplingTileKernel]]:
+        """One build for all rows that allow the same accesses."""
+        assert call.n is not None
+        vector = widest_access(call.n, torch.float32)
+        return vector, lambda: cls(vector)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """As many bytes in flight as one block can have."""
+        return {"threads": 1024, "unroll": 4}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.sampling.programs import build_sampling
+
+        return build_sampling(self.vector, **config).compile(HOPPER)
+
+    def forward(self, probs: Tensor, seed: Tensor, offset: Tensor) -> Tensor:
+        """Draw from every row."""
+        drawn = seed.new_empty(probs.shape[0], dtype=torch.int32)
+        left, cuts = probs.shape[1] // self.vector, 0
+        while left > _WARP or not cuts:  # accesses of a slice
+            left, cuts = -(-left // (self.config["threads"] // _WARP)), cuts + 1
+        if len(drawn):
+            self.program()(aligned(probs), aligned(seed), aligned(offset), drawn, cuts)
+        return drawn

@@ -15,6 +15,7 @@ from tileops.sampling.kernels import (
     SamplingCall,
     SamplingFwdInterface,
     SamplingPortableKernel,
+    SamplingTileKernel,
 )
 
 __all__ = [
@@ -105,10 +106,11 @@ class SamplingFromProbsFwdOp(Op):
     Source: FlashInfer's `sampling_from_probs`.
     """
 
-    kernel_types = {"portable": SamplingPortableKernel}
+    kernel_types = {"rows": SamplingTileKernel, "portable": SamplingPortableKernel}
     interfaces = {"sampling": SamplingFwdInterface}
 
     def forward(self, probs: Tensor, seed: Tensor, offset: Tensor) -> Tensor:
         """Draw from every row of `probs`."""
-        kernel = self.kernel_for("sampling", SamplingCall(device=probs.device))
+        n = probs.shape[1] if probs.is_cuda else None
+        kernel = self.kernel_for("sampling", SamplingCall(n, device=probs.device))
         return kernel(probs.contiguous(), seed, offset)

@@ -9,6 +9,7 @@ from emulation.cases import (
     quantization,
     reduction,
     rope,
+    sampling,
     sequence_modeling,
 )
 from emulation.cases.case import Case
@@ -22,6 +23,7 @@ CASES: tuple[Case, ...] = (
     *quantization.CASES,
     *reduction.CASES,
     *rope.CASES,
+    *sampling.CASES,
     *sequence_modeling.CASES,
 )
 

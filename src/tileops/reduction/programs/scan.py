@@ -9,26 +9,10 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.rows import WARP
+from tileops._programs.rows import WARP, warp_scan
 from tileops._programs.vectors import F32, as_float, store_vector
 
 _COMBINE = {"cumsum": (lambda a, b: a + b, 0.0), "cumprod": (lambda a, b: a * b, 1.0)}
-
-
-def _warp_scan(combine, start: float):
-    """Makes a macro: `inclusive[0]` over the lanes up to each, `exclusive[0]` over those before."""
-
-    @T.macro
-    def scan(inclusive, exclusive, lane):
-        for distance in (1, 2, 4, 8, 16):
-            exclusive[0] = T.shfl_up(inclusive[0], distance)
-            if lane >= distance:
-                inclusive[0] = combine(exclusive[0], inclusive[0])
-        exclusive[0] = T.shfl_up(inclusive[0], 1)
-        if lane == 0:
-            exclusive[0] = start
-
-    return scan
 
 
 def build_row_scan(function: str, dtype: str, *, vector: int, threads: int, unroll: int) -> Program:
@@ -46,7 +30,7 @@ def build_row_scan(function: str, dtype: str, *, vector: int, threads: int, unro
         unroll: accesses of a thread in a tile.
     """
     combine, start = _COMBINE[function]
-    scan = _warp_scan(combine, start)
+    scan = warp_scan(combine, start)
     warps, tile = threads // WARP, threads * unroll
     totals = warps * unroll
     assert totals <= WARP

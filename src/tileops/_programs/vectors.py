@@ -26,6 +26,16 @@ def widest_vector(width: int, dtype: str) -> int:
     return math.gcd(WIDEST // _BYTES[dtype], width)
 
 
+READ_ONCE = """
+template <typename Word>
+__device__ __forceinline__ void read_once(void* to, const void* from) {
+  *static_cast<Word*>(to) = __ldcs(static_cast<const Word*>(from));
+}
+"""
+"""What a kernel that calls `load_once` imports."""
+_WORDS = {16: "uint4", 8: "uint2", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
+
+
 def as_float(value):
     """The value in float32."""
     return T.cast(value, F32)
@@ -36,6 +46,22 @@ def kept(value):
     register = T.alloc_local((1,), value.dtype)
     T.buffer_store(register, value, [0])
     return register[0]
+
+
+def load_once(values, place, count, first=0):
+    """Loads `values[first:first + count]` from `place` in one instruction, never to be read again.
+
+    The cache gives up what it holds of it before anything else.
+
+    Args:
+        values: register buffer.
+        place: load expression of the first element of the source, of the same element type.
+        count: elements, a power of two of at most 16 bytes.
+        first: the first register.
+    """
+    word = _WORDS[count * _BYTES[values.dtype]]
+    to, source = T.address_of(values[first]), T.address_of(place)
+    return T.call_extern("handle", f"read_once<{word}>", to, source)
 
 
 def store_vector(place, values, count, dtype, first=0):

@@ -85,9 +85,14 @@ class PointwiseTileKernel(Kernel, UnaryFwdInterface, BinaryFwdInterface, Ternary
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Broadcasts share the work of finding places among two accesses."""
-        alone = self.layout.rank == 1 or self.layout.whole is not None
-        return {"threads": 256, "unroll": 1 if alone else 2}
+        """Broadcasts share the work of finding places among two accesses.
+
+        Where results are narrower than what is read, a thread has two accesses in flight as well.
+        """
+        if self.layout.rank > 1:
+            return {"threads": 256, "unroll": 2 if self.layout.whole is None else 1}
+        narrower = self.out_dtype.itemsize < self.dtype.itemsize
+        return {"threads": 128, "unroll": 2 if narrower else 1}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

@@ -14,7 +14,7 @@ import tilelang.language as T
 from tvm import tirx
 
 from tileops._programs.program import FAST, GUARDED, Program
-from tileops._programs.vectors import F32, as_float, store_vector
+from tileops._programs.vectors import F32, READ_ONCE, as_float, load_once, store_vector
 from tileops.elementwise.programs.functions import FAST_IN_HALF, FUNCTIONS, HALF_FUNCTIONS
 
 _HALVES = ("float16", "bfloat16")
@@ -114,8 +114,7 @@ def build_pointwise_flat(
     @T.macro
     def load(x, X, block, thread):
         for u in T.unroll(unroll):
-            for v in T.vectorized(vector):
-                x[u * vector + v] = X[block * tile + (u * threads + thread) * vector + v]
+            load_once(x, X[block * tile + (u * threads + thread) * vector], vector, u * vector)
 
     @T.macro
     def load_one(x, X, i):
@@ -132,6 +131,7 @@ def build_pointwise_flat(
 
     @T.macro
     def compute(tensors, Y, block):
+        T.import_source(READ_ONCE)
         thread = T.get_thread_binding(0)
         registers = operand_registers(element, along, unroll * vector)
         y = T.alloc_local((vector,), result)
@@ -197,6 +197,7 @@ def build_gated(function: str, dtype: str, vector: int, *, threads: int, unroll:
         Y: T.Tensor((M, L * vector), dtype),
     ):
         with T.Kernel(M * T.ceildiv(L, tile), threads=threads) as block:
+            T.import_source(READ_ONCE)
             thread = T.get_thread_binding(0)
             g = T.alloc_local((unroll * vector,), dtype)
             w = T.alloc_local((unroll * vector,), dtype)
@@ -207,10 +208,8 @@ def build_gated(function: str, dtype: str, vector: int, *, threads: int, unroll:
             first = (block - row * T.ceildiv(L, tile)) * tile + thread
             for u in T.unroll(unroll):
                 if first + u * threads < L:
-                    for v in T.vectorized(vector):
-                        g[u * vector + v] = X[row, (first + u * threads) * vector + v]
-                    for v in T.vectorized(vector):
-                        w[u * vector + v] = X[row, (L + first + u * threads) * vector + v]
+                    load_once(g, X[row, (first + u * threads) * vector], vector, u * vector)
+                    load_once(w, X[row, (L + first + u * threads) * vector], vector, u * vector)
             for u in T.unroll(unroll):
                 if first + u * threads < L:
                     for v in T.unroll(vector):

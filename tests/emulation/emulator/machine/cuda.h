@@ -171,6 +171,10 @@ template <class T>
 T __ldg(const T* pointer) {
   return *pointer;
 }
+template <class T>
+T __ldcs(const T* pointer) {
+  return *pointer;
+}
 
 // Synchronisation and warps.
 constexpr unsigned kAllLanes = 0xffffffff;

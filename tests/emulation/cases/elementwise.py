@@ -58,13 +58,14 @@ def _case(name, function, shapes, dtype, view=None, inplace=False, **more):
     return Case(name, PointwiseTileKernel, constants, inputs, expected, writes=inplace, **more)
 
 
+ONCE = "read_once<uint4>"
 N = 2 * 8 * 256 + 37
 CASES = (
     _case("clamp from above", "clamp", ((4, 64), None, (64,)), F16),
-    _case("several tiles", "add", ((N,), (N,)), BF16, contains=("read_once<uint4>", "store_global_128")),
+    _case("several tiles", "add", ((N,), (N,)), BF16, contains=(ONCE, "store_global_128")),
     _case("several tiles, float32", "mul", ((N,), (N,)), F32, contains=("store_global_128",)),
-    _case("several tiles, truths", "logical_and", ((N,), (N,)), torch.bool, contains=("read_once<uint4>",)),
-    _case("pairs of truths", "gt", ((2000,), (2000,)), torch.int64, contains=("read_once<uint4>",)),
+    _case("several tiles, truths", "logical_and", ((N,), (N,)), torch.bool, contains=(ONCE,)),
+    _case("pairs of truths", "gt", ((2000,), (2000,)), torch.int64, contains=(ONCE,)),
     _case("comparison", "gt", ((N,), (N,)), F16, contains=("store_global_64",)),
     _case("one element for all", "add", ((N,), ()), BF16),
     _case("one element", "add", ((), ()), BF16),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.vectors import F32, READ_ONCE, as_float, load_once, store_vector
+from tileops._programs.vectors import F32, as_float, store_vector
 
 _I32 = "int32"
 
@@ -56,9 +56,11 @@ def _turner(rotation: Rotation):
 
     @T.macro
     def load(x, X, at):
-        load_once(x, X[at * vector], vector)
+        for v in T.vectorized(vector):
+            x[v] = X[at * vector + v]
         if second:
-            load_once(x, X[(at + second) * vector], vector, vector)
+            for v in T.vectorized(vector):
+                x[vector + v] = X[(at + second) * vector + v]
 
     @T.macro
     def turn(x, c, s, Y, to):
@@ -151,7 +153,6 @@ def build_rotary(
         N: T.int32, L: T.int32, H: T.int32, s0: T.int32, s1: T.int32, s2: T.int32,
     ):  # fmt: skip
         with T.Kernel(T.ceildiv(N, tokens), threads=threads) as block:
-            T.import_source(READ_ONCE)
             thread = T.get_thread_binding(0)
             token = block * tokens + thread // (units * heads)
             batch = T.alloc_var(_I32)

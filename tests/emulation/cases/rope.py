@@ -41,7 +41,7 @@ def _case(name, shape, dtype, interleaved=False, width=None, positions=None, vie
     return Case(name, RotaryTileKernel, constants, inputs, expected, **more)
 
 
-WIDE = ("read_once<uint4>", "store_global_128")
+WIDE = ("uint4", "store_global_128")
 
 CASES = (
     _case("neox", (2, 5, 9, 128), BF16, contains=WIDE),

@@ -85,8 +85,10 @@ def test_an_op_is_compared_with_itself_without_packages(monkeypatch: pytest.Monk
     weighted = (call for call in drawn("RMSNormFwdOp") if "weight" in call.tensors)
     call = next(call for call in weighted if 0 not in call.tensors["x"].shape)
     op, given = construct(call), inputs(call)
-    own = rivals(["builtin"], CPU)[0].function(op)
+    rival = rivals(["builtin"], CPU)[0]
+    own = rival.function(op)
     assert own is not None
+    assert rival.serves("DropoutFwdOp")
     torch.testing.assert_close(own(given["x"], given["weight"]), op(**given))
     assert [type(kernel).__name__ for kernel in op.iter_kernels()] == ["LooseKernel"]
 
@@ -94,6 +96,7 @@ def test_an_op_is_compared_with_itself_without_packages(monkeypatch: pytest.Monk
 def test_an_op_without_a_comparison_has_none() -> None:
     call = drawn("DropoutFwdOp")[0]
     assert TORCH.function(construct(call)) is None
+    assert not TORCH.serves("DropoutFwdOp")
 
 
 @pytest.mark.parametrize(

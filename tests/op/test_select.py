@@ -146,6 +146,39 @@ def test_kernels_that_need_tilelang_refuse_where_it_is_missing(monkeypatch):
     assert chosen(types, Call(arch=90)).key == "tile"
 
 
+class OtherCompiler:
+    """Of a package that compiles by something else, and says so for all its kernels."""
+
+    needs_tilelang = False
+
+
+def test_what_a_base_says_of_tilelang_holds_below_it(monkeypatch):
+    monkeypatch.setattr(toolchain, "has_tilelang", lambda: False)
+
+    class Below(OtherCompiler, made()):
+        def make_program(self, config):
+            return None
+
+    class Further(made(needs_tilelang=False)):
+        def make_program(self, config):
+            return None
+
+    class Again(Below):
+        needs_tilelang = True
+
+    assert [cls.needs_tilelang for cls in (Below, Further, Again)] == [False, False, True]
+    assert chosen({"a": Below}, Call(device="cpu")).key == "a"
+
+
+def test_a_refusal_for_want_of_tilelang_tells_a_package_how_to_say_otherwise(monkeypatch):
+    monkeypatch.setattr(toolchain, "has_tilelang", lambda: False)
+    needing = made(make_program=lambda self, config: None)
+    hint = "; a class that uses another compiler sets needs_tilelang = False"
+    assert needing.refusal(Call(device="cpu")) == toolchain.MISSING + hint
+    needing.__module__ = "tileops.norm._kernels"
+    assert needing.refusal(Call(device="cpu")) == toolchain.MISSING
+
+
 KEYS = "abcde"
 
 

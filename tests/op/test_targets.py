@@ -432,6 +432,21 @@ def test_lists_and_nones_become_the_declared_tuple():
     assert result[2] is b
 
 
+def test_a_sequence_of_one_is_the_one_output():
+    cls = add_op()
+    for given in ([torch.ones(6)], (torch.ones(6),)):
+        serve(cls, f"of_{type(given).__name__}", lambda x, y, given=given: given)
+        assert cls(target=f"of_{type(given).__name__}")(*pair()) is given[0]
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_a_sequence_of_several_is_not_the_one_output(kind):
+    cls = add_op()
+    serve(cls, "east", lambda x, y: kind((x, y)))
+    with pytest.raises(TypeError, match="expected a tensor, got a sequence of 2; the kernel of"):
+        cls(target="east")(*pair())
+
+
 def test_result_of_a_kernel_is_checked_like_any_other():
     a, b, x = (torch.ones(2) for _ in range(3))
     for bad in (None, torch.ones(2), (None, None), (None, None, None), (None, torch.ones(3), None)):

@@ -130,10 +130,9 @@ SERVED = (
 )
 
 
-@pytest.mark.parametrize(("switch", "line"), SERVED, ids=["off", "on"])
-def test_a_run_tells_who_served_and_what_did_not_load(
-    switch: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def served_site(tmp_path: Path) -> Path:
+    """A folder of packages: a pack, a backend for its op, and a backend that does not load."""
     files = {**pack("acme_served"), "hyper.py": BACKEND, "broken.py": "raise OSError('no driver')"}
     files["acme-1.0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n"
     files["acme-1.0.dist-info/entry_points.txt"] = (
@@ -144,8 +143,53 @@ def test_a_run_tells_who_served_and_what_did_not_load(
         path = tmp_path / "site" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    return tmp_path / "site"
+
+
+REFUSING = """
+from tileops import OpNotAvailableError, backend
+def build(x, weight, *, normalized_shape, eps):
+    raise OpNotAvailableError("picky serves nothing")
+backend.register_detector(target="picky", detect=lambda device: True)
+backend.register_kernel_builder(op="RMSNormFwdOp", target="picky", build_kernel=build)
+"""
+
+
+def test_refused_calls_are_left_out_though_nothing_loaded_the_backend_yet(tmp_path: Path) -> None:
+    """Whoever asks first what a target refuses has the packages loaded."""
+    (tmp_path / "picky.py").write_text(REFUSING, encoding="utf-8")
+    info = tmp_path / "picky-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: picky\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tileops.backends]\npicky = picky\n")
+    program = (
+        "from tileops.testing.refusals import served\n"
+        "print([c for c in served('RMSNormFwdOp') if 0 not in c.tensors['x'].shape])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, tmp_path)))},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
+def test_calls_of_many_extents_may_all_be_refused(
+    served_site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hyper = served_site / "hyper.py"
+    hyper.write_text(hyper.read_text().replace("torch.float16:", "torch.float32:"))
+    monkeypatch.setenv("HYPER_ON", "1")
+    code, text = run(served_site, tmp_path, "--tileops-ops", "TwiceFwdOp", "-k", "one_graph")
+    assert code == 0, text
+
+
+@pytest.mark.parametrize(("switch", "line"), SERVED, ids=["off", "on"])
+def test_a_run_tells_who_served_and_what_did_not_load(
+    switch: str, line: str, served_site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(switch, "1")
-    code, text = run(tmp_path / "site", tmp_path, "--tileops-ops", "TwiceFwdOp", "-k", "values")
+    code, text = run(served_site, tmp_path, "--tileops-ops", "TwiceFwdOp", "-k", "values")
     assert code == 0, text
     assert re.search(line, text), text
     failure = "broken = broken: OSError: no driver"

@@ -71,6 +71,10 @@ class Rival:
     functions: dict[str, Baseline]
     compiled: bool = False
 
+    def serves(self, op: str) -> bool:
+        """Whether there is a function for an op of this name."""
+        return op in self.functions
+
     def function(self, op: Any) -> Callable[..., Any] | None:
         """The function for an instance of an op, its parameters bound; None if there is none."""
         found = self.functions.get(type(op).__name__)
@@ -85,6 +89,10 @@ class Rival:
 
 class OwnRival(Rival):
     """The op as it is without packages: by this library's own kernels, whatever others added."""
+
+    def serves(self, op: str) -> bool:
+        """Every op serves itself."""
+        return True
 
     def function(self, op: Any) -> Callable[..., Any] | None:
         """A second instance with the same parameters."""

@@ -100,7 +100,7 @@ class Session:
     def uncompared(self) -> Iterator[tuple[str, list[str]]]:
         """Libraries with the ops that were asked for and for which they have no function."""
         for rival in self._manner.against:
-            names = [s.name for s in self._order.specs if s.name not in rival.functions]
+            names = [s.name for s in self._order.specs if not rival.serves(s.name)]
             if names:
                 yield rival.name, names
 

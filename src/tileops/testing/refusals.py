@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 
+from tileops._core.targets import loading
 from tileops._core.targets.registry import BUILTIN
 from tileops._core.targets.selection import named_target
 from tileops.errors import OpNotAvailableError
@@ -30,6 +31,7 @@ def served(op: str, device: str = "cpu") -> tuple[DrawnCall, ...]:
 
 def unrefused(calls: Iterable[DrawnCall | None], device: str = "cpu") -> Iterator[DrawnCall]:
     """Those of some calls that are there and that the target of a device does not refuse."""
+    loading.ensure_loaded()
     named = named_target(None, torch.device(device))
     asks = named is not None and named[0] != BUILTIN
     there = (call for call in calls if call is not None)

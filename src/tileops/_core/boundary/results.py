@@ -44,7 +44,12 @@ def empty_result(record: SignatureCall, spec: OpSpec, tensors: Mapping[str, Any]
 def adopt_callers_tensors(
     result: Any, effect: EffectBranch, spec: OpSpec, tensors: Mapping[str, Any]
 ) -> Any:
-    """A target's result with the caller's tensors put where it returned None for them."""
+    """A target's result with the caller's tensors put where it returned None for them.
+
+    What stands for a single output may come in a sequence, as that of several does.
+    """
+    if len(spec.signature.outputs) == 1 and isinstance(result, (tuple, list)) and len(result) == 1:
+        result = result[0]
     own = _callers_tensors(effect, spec, tensors)
     if not any(tensor is not None for tensor in own):
         return result

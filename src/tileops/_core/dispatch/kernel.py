@@ -41,11 +41,12 @@ class Kernel(ABC):
     preferred_over: ClassVar[Collection[str]] = frozenset()
     """Keys of the implementations that this one beats where both serve."""
     needs_tilelang: ClassVar[bool] = False
-    """Whether `make_program` uses TileLang; true where a class defines it and says nothing."""
+    """Whether `make_program` uses TileLang; true where a class defines it and nothing is said."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "make_program" in cls.__dict__ and "needs_tilelang" not in cls.__dict__:
+        said = any("needs_tilelang" in vars(each) for each in cls.__mro__ if each is not Kernel)
+        if "make_program" in vars(cls) and not said:
             cls.needs_tilelang = True
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class Kernel(ABC):
         An override describes what the class itself serves and ends by asking `super()`.
         """
         if cls.needs_tilelang and not call.stated_device_facts and not toolchain.has_tilelang():
-            return toolchain.MISSING
+            return toolchain.missing_for(cls.__module__)
         return None
 
     @classmethod

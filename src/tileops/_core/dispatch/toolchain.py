@@ -32,6 +32,13 @@ def has_tilelang() -> bool:
     return find_spec("tilelang") is not None
 
 
+def missing_for(module: str) -> str:
+    """The refusal for a class of a module; one of a package may have meant another compiler."""
+    if module.partition(".")[0] == __name__.partition(".")[0]:
+        return MISSING
+    return f"{MISSING}; a class that uses another compiler sets needs_tilelang = False"
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """The name of an element type in programs."""
     return str(dtype).removeprefix("torch.")

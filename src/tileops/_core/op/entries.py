@@ -295,5 +295,6 @@ def build_of(cls: type[Kernel], call: CallSpec) -> tuple[Hashable, Callable[[], 
 
 def _warn_if_standing_in(op: str, choice: Choice) -> None:
     """Say so when the choice fell on a portable implementation for want of TileLang."""
-    if any(candidate.reason == toolchain.MISSING for candidate in choice.candidates):
+    reasons = (candidate.reason or "" for candidate in choice.candidates)
+    if any(reason.startswith(toolchain.MISSING) for reason in reasons):
         toolchain.warn_stand_in(op, choice.interface)

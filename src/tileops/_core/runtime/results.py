@@ -129,4 +129,7 @@ def _count(result: Any) -> str:
 
 
 def _kind(value: object) -> str:
+    """What came, in words; an operator has made tuples of lists, so that neither is told."""
+    if isinstance(value, tuple | list):
+        return f"a sequence of {len(value)}"
     return "None" if value is None else type(value).__name__

@@ -32,7 +32,7 @@ def set_default_target(target: str | None) -> None:
     """Set the target of instances that name none, from their next selection on.
 
     Args:
-        target: a registered target, `BUILTIN` for the in-tree kernels, None for detection.
+        target: a registered target, `BUILTIN` for the ops' own bodies, None for detection.
 
     Raises:
         UnknownTargetError: nothing registered the target.

@@ -16,10 +16,13 @@ import pytest
 import tileops as package_of_tileops
 from tileops import backend
 from tileops._core.spec.model import Finding, Location
+from tileops._core.targets import registry as targets
 from tileops.bench import ceilings
 from tileops.cli import doctor
 from tileops.cli import validate as validate_command
 from tileops.demo import BUILT_IN_SENTENCES, DemoReport, run_demo
+from tileops.kernels import Kernel
+from tileops.norm.kernels import RMSNormFwdInterface
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Any]
@@ -169,6 +172,74 @@ def test_doctor_reports_a_healthy_installation(tileops: Run) -> None:
     assert outcome.code == 0
     assert outcome.out.endswith("healthy\n")
     assert f"ops: {data['ops']['implemented']} implemented" in outcome.out
+
+
+@pytest.fixture
+def backends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is all there is, and goes with it; tables know a registry by number."""
+    number = targets.current.version + 1_000_000
+    monkeypatch.setattr(targets, "current", targets.Registry(version=number))
+
+
+def build_rms_norm(weight: Any, x: Any, *, normalized_shape: Any, eps: Any) -> Any:
+    """A builder that confuses its inputs."""
+    return lambda x, weight: x
+
+
+@pytest.mark.usefixtures("backends")
+def test_doctor_tells_who_claims_a_device_and_serves_which_ops(tileops: Run) -> None:
+    backend.register_detector(target="acme", detect=lambda device: device.type == "cpu")
+    backend.register_kernel_builder(
+        op="RMSNormFwdOp", target="acme_one", build_kernel=build_rms_norm
+    )
+    data = tileops("doctor", "--json").data
+    assert data["devices"][0]["target"] == "acme"
+    assert data["target_ops"] == {"acme": [], "acme_one": ["RMSNormFwdOp"]}
+    assert data["registration_faults"] == [
+        "target 'acme' claims cpu and has no builder, so that nothing serves ops with kernels of "
+        "their own there; did you mean acme_one?"
+    ]
+    assert data["registration_advice"] == [
+        "a builder of target 'acme_one' for RMSNormFwdOp names its inputs (weight, x), and gets "
+        "them as (x, weight)"
+    ]
+    outcome = tileops("doctor")
+    assert outcome.code == 1
+    assert "\ntarget acme has builders for: no op\n" in outcome.out
+    assert "\ntarget acme_one has builders for: RMSNormFwdOp\n" in outcome.out
+    assert "\nadvice: a builder of target 'acme_one' for RMSNormFwdOp names" in outcome.out
+
+
+class Careful(Kernel, RMSNormFwdInterface):
+    """Prefers itself to a kernel that is misspelt."""
+
+    devices = frozenset({"cpu"})
+    preferred_over = frozenset({"portabel"})
+
+    @classmethod
+    def refusal(cls, call: Any) -> str | None:
+        return "serves nothing"
+
+    def forward(self, *tensors: Any) -> Any:
+        return tensors
+
+
+@pytest.mark.usefixtures("backends")
+def test_doctor_advises_on_preferences_over_what_is_not_there(tileops: Run) -> None:
+    backend.register_kernel_type("RMSNormFwdOp", "careful", Careful)
+    data = tileops("doctor", "--json").data
+    assert data["healthy"], data
+    assert data["registration_advice"] == [
+        "the kernel type 'careful' for RMSNormFwdOp is preferred_over 'portabel', and nothing is "
+        "registered under that key; did you mean portable?"
+    ]
+
+
+@pytest.mark.usefixtures("backends")
+def test_doctor_names_swapped_arguments(tileops: Run) -> None:
+    backend.register_kernel_type("careful", "RMSNormFwdOp", Careful)
+    (fault,) = tileops("doctor", "--json").data["registration_faults"]
+    assert fault.endswith("no op is called that; op and key are swapped")
 
 
 def test_doctor_says_how_tilelang_is_installed(

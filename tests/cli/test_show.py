@@ -114,6 +114,14 @@ def test_contracts_are_what_extensions_are_written_from(tileops: Run) -> None:
     assert f"\n{indent(interface['facts'], '    ')}\n  forward(x: Tensor" in text
     assert f"  {data['builder']}\n  {data['kernel']}\n\nkernel interface rms_norm: " in text
     assert "  forward(x: Tensor, weight: Tensor | None) -> Tensor\n    Normalise every" in text
+    assert [*data["device_facts"]] == ["arch", "sm_count", "calibration", "smem_budget"]
+    assert text.endswith(
+        "\nevery call spec also has facts of its device, read from it unless they are stated\n"
+        "  arch: ten times the major plus the minor compute capability; -1 off CUDA\n"
+        "  sm_count: number of multiprocessors; 0 off CUDA\n"
+        "  calibration: key of the calibrated board; None off CUDA\n"
+        "  smem_budget: bytes of shared memory that a block may have after opting in; 0 off CUDA\n"
+    )
 
 
 def test_a_call_spec_that_says_nothing_of_itself_is_listed_alone() -> None:

@@ -228,6 +228,15 @@ def test_several_implementations_serve_the_call():
     assert lines[1:3] == ["  a (AddKernel): accepted", "  b (AddKernel): accepted"]
 
 
+def test_several_implementations_of_which_packages_added_some():
+    cls = add_op({"a": add_kernel(), "c": add_kernel(devices={"cuda"})})
+    for key in ("b", "d"):
+        devices = {"cpu"} if key == "b" else {"cuda"}
+        backend.register_kernel_type(cls.__name__, key, add_kernel(devices=devices))
+    with pytest.raises(DispatchError, match=r"settles it; kernel types were added: 'b' by abc\n"):
+        cls().kernel_for("add", call())
+
+
 @pytest.mark.parametrize(
     ("pair", "text"),
     [

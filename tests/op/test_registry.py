@@ -76,7 +76,7 @@ def test_second_registration_names_both_owners(register, arguments, text):
         (
             backend.register_detector,
             {"target": BUILTIN, "detect": detect},
-            "target 'builtin' stands for the in-tree kernels and is no target name",
+            "target 'builtin' stands for the op's own body and is no target name",
         ),
         (
             backend.register_detector,

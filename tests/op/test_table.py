@@ -340,3 +340,11 @@ def test_of_two_faults_the_earlier_check_reports():
     with pytest.raises(ValueError, match="no other key"):
         cycle = {"a": made(preferred_over={"b"}), "b": made(preferred_over={"a", "q"})}
         install("Op", {"one": First}, cycle, {})
+
+
+def test_an_added_class_may_prefer_itself_to_what_is_not_there():
+    added = {"b": made(preferred_over={"a", "of_another_package"})}
+    table = install("Op", {"one": First}, {"a": A}, added)
+    assert table.preferred_over == {"a": frozenset(), "b": {"a"}}
+    with pytest.raises(ValueError, match="no other key of it: 'b'"):
+        install("Op", {"one": First}, {"a": A}, {"b": made(preferred_over={"b", "gone"})})

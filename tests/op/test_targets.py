@@ -232,7 +232,7 @@ def test_target_without_a_builder_for_an_op_with_kernels():
         op(*pair())
     assert str(caught.value) == (
         f"target 'east' has no builder for {cls.__name__}; targets that have one: 'west'; "
-        "'east' has builders for no op; there is no fall-back to the in-tree kernels"
+        "'east' has builders for no op; there is no fall-back to the op's own body"
     )
     assert op.serving_target is None
 
@@ -481,17 +481,32 @@ class Speechless:
         raise OSError("no driver")
 
 
-@pytest.mark.parametrize("value", [None, 3, "kernel", Speechless()], ids=lambda v: type(v).__name__)
+NO_KERNELS = (None, 3, "kernel", Speechless(), torch.ones(2))
+
+
+@pytest.mark.parametrize("value", NO_KERNELS, ids=lambda v: type(v).__name__)
 def test_builder_that_returns_no_kernel(value):
+    got = "a tensor" if isinstance(value, torch.Tensor) else shown(value)
     cls = add_op()
     build = {"op": cls.__name__, "target": "east", "build_kernel": lambda *s, **p: value}
     backend.register_kernel_builder(**build)
     with pytest.raises(OpNotAvailableError) as caught:
         cls(target="east")(*pair())
     assert str(caught.value) == (
-        f"the builder of target 'east' for {cls.__name__} returned {shown(value)}, which is not "
-        "callable"
+        f"the builder of target 'east' for {cls.__name__} returned {got}, which is not "
+        "callable: it returns the kernel, which then gets the tensors"
     )
+
+
+def test_builder_that_is_called_otherwise_than_it_says():
+    """The fault of a builder that cannot be called, and of none that fails by itself."""
+    cls = add_op()
+    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=lambda x: x)
+    with pytest.raises(TypeError) as caught:
+        cls(target="east")(*pair())
+    note, fault = caught.value.__notes__
+    assert note == f"in the builder of target 'east' for {cls.__name__}"
+    assert fault == "which cannot be called as (x, y, alpha=…): too many positional arguments"
 
 
 def test_what_builders_and_kernels_raise_passes_with_a_note():

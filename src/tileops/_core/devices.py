@@ -122,6 +122,8 @@ def usable_device(name: str) -> torch.device:
         # Builds without an accelerator raise an AssertionError from its lazy initialisation, or
         # miss the module that would do it. What follows the first sentence lists torch's backends.
         reason = str(error).partition("\n")[0].partition(". ")[0]
+        if isinstance(error, ImportError):
+            reason = "no package has made it known to torch, by the entry points torch.backends"
         raise OpNotAvailableError(f"device {name} cannot be used: {reason}") from error
     return normal_form(device)
 

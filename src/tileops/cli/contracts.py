@@ -22,6 +22,7 @@ def contracts(spec: OpSpec, op: type[Op]) -> dict[str, Any]:
         "builder": _builder(spec),
         "kernel": _kernel(spec),
         "interfaces": [_interface(name, each, spec) for name, each in op.interfaces.items()],
+        "device_facts": _device_facts(),
     }
 
 
@@ -39,6 +40,18 @@ def contract_lines(data: dict[str, Any]) -> Iterator[str]:
             yield indent(each["facts"], "    ")
         yield f"  forward{each['signature']}"
         yield indent(each["contract"], "    ")
+    if data["interfaces"]:
+        yield ""
+        yield "every call spec also has facts of its device, read from it unless they are stated"
+        yield from (f"  {name}: {meaning}" for name, meaning in data["device_facts"].items())
+
+
+def _device_facts() -> dict[str, str]:
+    """What each fact of a device is, and what it is off CUDA."""
+    from tileops._core.dispatch.facts import MEANINGS, DeviceFacts
+
+    off_cuda = DeviceFacts()._asdict()
+    return {name: f"{text}; {off_cuda[name]} off CUDA" for name, text in MEANINGS.items()}
 
 
 def _builder(spec: OpSpec) -> str:

@@ -2,7 +2,8 @@
 
 Fails when a backend, a pack or a spec file could not be loaded, when what a backend registered is
 for no op, keeps one from being constructed or cannot answer for its calls, and when a device has no
-clear target. A missing GPU or TileLang is no failure: the portable kernels need neither.
+clear target, or one that serves no op. What may be meant otherwise than it is written is advice,
+and no failure. A missing GPU or TileLang is no failure: the portable kernels need neither.
 
 --measure measures what a device can do, copies and products in each dtype, and keeps it as the
 profile that `tileops run` and `tileops bench` set times against.
@@ -17,10 +18,11 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from tileops._core.plugins import described, strays, unreadable
+from tileops._core.plugins import described, failure_of, strays, unreadable
 from tileops._core.spec import registry
 from tileops.cli.options import add_device, add_json
 from tileops.cli.output import UsageFault, painted, print_json, table
+from tileops.cli.plugin_advice import registration_advice
 from tileops.cli.plugin_faults import registration_faults
 from tileops.cli.plugins import plugin_rows
 from tileops.cli.progress import waiting
@@ -74,12 +76,14 @@ def _facts(unread: Sequence[str]) -> dict[str, Any]:
     devices = _devices()
     backend.load_failures()  # whoever asks first has the packages loaded
     faults = registration_faults(device["device"] for device in devices)
+    devices = [{**device, "target": _claiming(device["device"])} for device in devices]
     facts: dict[str, Any] = {
         "versions": versions,
         "devices": devices,
         "plugins": plugin_rows(faults),
         "ops": _op_counts(),
         "targets": list(backend.registered_targets()),
+        "target_ops": {target: _ops_of(target) for target in backend.registered_targets()},
         "default_target": backend.default_target(),
         "load_failures": [str(line) for line in backend.load_failures()],
         "load_problems": [
@@ -88,6 +92,7 @@ def _facts(unread: Sequence[str]) -> dict[str, Any]:
             *strays((registry.GROUP, targets.GROUP)),
         ],
         "registration_faults": list(map(str, faults)),
+        "registration_advice": list(map(str, registration_advice())),
     }
     return {**facts, "healthy": not any(facts[bad] for bad in _BAD_NEWS)}
 
@@ -142,6 +147,24 @@ def _devices() -> list[dict[str, Any]]:
     return found
 
 
+def _claiming(device: str) -> str | None:
+    """The target that claims a device; None where none does, or it is not clear."""
+    import torch
+
+    from tileops._core.targets.selection import detected
+
+    found: list[str | None] = []
+    failure_of(lambda: found.append(detected(torch.device(device))))  # a fault, told as such
+    return found[0] if found else None
+
+
+def _ops_of(target: str) -> list[str]:
+    """The ops for which a target has builders."""
+    from tileops._core.targets import registry as targets
+
+    return sorted(op for op, owner in targets.current.builders if owner == target)
+
+
 def _op_counts() -> dict[str, int]:
     counts = {"implemented": 0, "spec-only": 0}
     for spec in all_specs():
@@ -159,6 +182,7 @@ def _text(facts: dict[str, Any]) -> str:
             device["name"],
             f"sm_{device['arch']}" if "arch" in device else "",
             f"{device['memory_bytes'] / 2**30:.0f} GiB" if "memory_bytes" in device else "",
+            device["target"] or "none",
         )
         for device in facts["devices"]
     ]
@@ -166,11 +190,15 @@ def _text(facts: dict[str, Any]) -> str:
     lines = [
         table(("package", "version"), versions),
         "",
-        table(("device", "name", "arch", "memory"), devices),
+        table(("device", "name", "arch", "memory", "claimed by"), devices),
         "",
         *_plugin_table(facts["plugins"]),
         f"ops: {counts['implemented']} implemented, {counts['spec-only']} by spec only",
         f"targets: {', '.join(facts['targets']) or 'none beside the built-in kernels'}",
+        *(
+            f"target {target} has builders for: {', '.join(ops) or 'no op'}"
+            for target, ops in facts["target_ops"].items()
+        ),
         f"default target: {facts['default_target'] or 'by device'}",
     ]
     if facts["versions"]["tilelang"] is None:
@@ -178,6 +206,7 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"{stand_in}; {installing('cuda')} brings it")
     for title in _BAD_NEWS:
         lines += [f"{title.replace('_', ' ')[:-1]}: {text}" for text in facts[title]]
+    lines += [f"advice: {text}" for text in facts["registration_advice"]]
     lines.append(
         painted("healthy", "green")
         if facts["healthy"]

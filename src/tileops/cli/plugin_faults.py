@@ -7,8 +7,7 @@ with stated facts.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -16,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileops._core.plugins import described, failure_of, labelled
 from tileops._core.spec import registry as specs
-from tileops._core.spec.model import OpSpec
 from tileops.cli.nearest import nearest
 from tileops.cli.output import UsageFault
 from tileops.cli.specs import all_specs, class_of, table_of
 from tileops.errors import ManifestError
 
 if TYPE_CHECKING:
+    import torch
+
     from tileops import Op
     from tileops._core.dispatch.call_spec import CallSpec
     from tileops._core.dispatch.select import Choice
@@ -74,11 +74,11 @@ def _pack_faults() -> Iterator[Fault]:
             yield Fault(specs.owner(spec.name), reason)
 
 
-def _owner(table: str, key: object) -> EntryPoint | None:
+def owner_of(table: str, key: object) -> EntryPoint | None:
+    """The plug-in that registered something; None where it is the process's own."""
     from tileops._core.targets import registry
 
-    origin = registry.current.origins.get((table, key))
-    return None if origin is None else origin.owner
+    return registry.owner_of(table, key)
 
 
 def _strangers() -> Iterator[Fault]:
@@ -88,16 +88,20 @@ def _strangers() -> Iterator[Fault]:
     known = specs.specs()
     for table in ("builders", "kernel_types"):
         for key in sorted(getattr(registry.current, table)):
-            what = f"registers {_registered(table, key)}, but"
+            what = f"registers {registered(table, key)}, but"
             spec = specs.lookup(key[0])
             if spec is None:
-                guess = nearest(key[0], known)
-                yield Fault(_owner(table, key), f"{what} no op is called that{guess}")
+                swapped = table == "kernel_types" and specs.lookup(key[1]) is not None
+                guess = "; op and key are swapped" if swapped else nearest(key[0], known)
+                yield Fault(owner_of(table, key), f"{what} no op is called that{guess}")
             elif spec.status != "implemented":
-                yield Fault(_owner(table, key), f"{what} the op has no class: it is {spec.status}")
+                yield Fault(
+                    owner_of(table, key), f"{what} the op has no class: it is {spec.status}"
+                )
 
 
-def _registered(table: str, key: tuple[str, str]) -> str:
+def registered(table: str, key: tuple[str, str]) -> str:
+    """A registration in words."""
     op, name = key
     if table == "builders":
         return f"a builder of target {name!r} for {op}"
@@ -107,27 +111,15 @@ def _registered(table: str, key: tuple[str, str]) -> str:
 def _builder_faults() -> Iterator[Fault]:
     """Builders that cannot be called as the spec of their op says."""
     from tileops._core.targets import registry
+    from tileops._core.targets.builders import call_fault
 
     for key, builder in sorted(registry.current.builders.items(), key=lambda item: item[0]):
         spec = specs.lookup(key[0])
-        fault = None if spec is None else _call_fault(builder, spec)
+        if spec is None:
+            continue
+        fault = call_fault(builder, spec.signature.inputs, spec.signature.params)
         if fault:
-            yield Fault(_owner("builders", key), f"{_registered('builders', key)} {fault}")
-
-
-def _call_fault(builder: Callable[..., Any], spec: OpSpec) -> str | None:
-    """Why a builder cannot be called, or None; what shows no signature is not judged."""
-    inputs, params = [*spec.signature.inputs], [*spec.signature.params]
-    try:
-        signature = inspect.signature(builder)
-    except (TypeError, ValueError):
-        return None
-    try:
-        signature.bind(*inputs, **dict.fromkeys(params))
-    except TypeError as error:
-        call = ", ".join([*inputs, *(f"{name}=…" for name in params)])
-        return f"cannot be called as ({call}): {error}"
-    return None
+            yield Fault(owner_of("builders", key), f"{registered('builders', key)} {fault}")
 
 
 def _detector_faults(devices: Iterable[str]) -> Iterator[Fault]:
@@ -145,12 +137,28 @@ def _detector_faults(devices: Iterable[str]) -> Iterator[Fault]:
                 raising = True
                 text = f"the detector of target {target!r} failed on {device}: {described(failure)}"
                 is_told = isinstance(failure, BackendError)
-                yield Fault(_owner("detectors", target), str(failure) if is_told else text)
+                yield Fault(owner_of("detectors", target), str(failure) if is_told else text)
         if not raising:
             try:
-                detected(device)
+                claiming = detected(device)
             except BackendError as fault:
                 yield Fault(None, str(fault))
+                continue
+            if claiming is not None:
+                yield from _empty_target(claiming, device)
+
+
+def _empty_target(target: str, device: torch.device) -> Iterator[Fault]:
+    """That a target claims a device and serves nothing there."""
+    from tileops._core.targets import registry
+
+    serving = {owner for _, owner in registry.current.builders}
+    if target not in serving:
+        text = (
+            f"target {target!r} claims {device} and has no builder, so that nothing serves ops "
+            f"with kernels of their own there{nearest(target, serving)}"
+        )
+        yield Fault(owner_of("detectors", target), text)
 
 
 def _kernel_type_faults() -> Iterator[Fault]:
@@ -180,7 +188,7 @@ def _contract_fault(cls: type[Op], added: Mapping[str, Any], text: str) -> Fault
 
     by_owner: dict[EntryPoint | None, dict[str, Any]] = {}
     for key, kernel_type in added.items():
-        by_owner.setdefault(_owner("kernel_types", (cls.__name__, key)), {})[key] = kernel_type
+        by_owner.setdefault(owner_of("kernel_types", (cls.__name__, key)), {})[key] = kernel_type
     culprits = [
         owner
         for owner, mine in by_owner.items()
@@ -188,7 +196,7 @@ def _contract_fault(cls: type[Op], added: Mapping[str, Any], text: str) -> Fault
     ]
     if len(culprits) == 1:
         return Fault(culprits[0], text)
-    return Fault(None, f"{text}; kernel types were added: {registry.who_added(cls.__name__)}")
+    return Fault(None, f"{text}; {registry.who_added(cls.__name__)}")
 
 
 def _is_sound(cls: type[Op], added: Mapping[str, Any]) -> bool:
@@ -222,7 +230,7 @@ def _choice_faults(cls: type[Op], added: list[str], table: ImplementationTable) 
             if fault:
                 faulty.add(key)
                 yield Fault(
-                    _owner("kernel_types", (op, key)), f"{op}, kernel type {key!r}: {fault}"
+                    owner_of("kernel_types", (op, key)), f"{op}, kernel type {key!r}: {fault}"
                 )
         for case in () if faulty else cases.values():
             choice = choose(table, interface, case)
@@ -232,13 +240,15 @@ def _choice_faults(cls: type[Op], added: list[str], table: ImplementationTable) 
 
 def _ambiguity(op: str, choice: Choice) -> Fault:
     """That several implementations serve a call, and none beats the others."""
-    owners = {_owner("kernel_types", (op, key)) for key in choice.unbeaten}
+    from tileops._core.targets import registry
+
+    owners = {owner_of("kernel_types", (op, key)) for key in choice.unbeaten}
     both = ", ".join(map(repr, sorted(choice.unbeaten)))
     where = "" if choice.call.device is None else f" on {choice.call.device.type}"
     return Fault(
         owners.pop() if len(owners) == 1 else None,
         f"{op}, interface {choice.interface!r}: {both} serve the same calls{where}, and none is "
-        "preferred_over the others",
+        f"preferred_over the others; {registry.who_added(op, choice.unbeaten)}",
     )
 
 

@@ -14,18 +14,21 @@ from tileops._core.devices import has_cuda
 
 
 class DeviceFacts(NamedTuple):
-    """Facts of one device; the defaults are the neutral values of a device that has none.
-
-    `arch` is ten times the major plus the minor compute capability, `sm_count` the number of
-    multiprocessors, `calibration` the key of a calibrated board, `smem_budget` the bytes of shared
-    memory that a block may have after opting in.
-    """
+    """Facts of one device; the defaults are the neutral values of a device that has none."""
 
     arch: int = -1
     sm_count: int = 0
     calibration: str | None = None
     smem_budget: int = 0
 
+
+MEANINGS = {
+    "arch": "ten times the major plus the minor compute capability",
+    "sm_count": "number of multiprocessors",
+    "calibration": "key of the calibrated board",
+    "smem_budget": "bytes of shared memory that a block may have after opting in",
+}
+"""What each fact is."""
 
 USUAL = {
     "sm_80": DeviceFacts(arch=80, sm_count=108, smem_budget=163 << 10),

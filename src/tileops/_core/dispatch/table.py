@@ -56,7 +56,7 @@ def install(
     _check_builders(op, interfaces, keys_by_interface, kernel_types)
     _check_membership(op, interfaces, keys_by_interface, kernel_types)
     _check_general(op, keys_by_interface, kernel_types)
-    _check_preferences(op, keys_by_interface, kernel_types)
+    _check_preferences(op, keys_by_interface, kernel_types, added)
     return ImplementationTable(
         MappingProxyType(kernel_types),
         MappingProxyType(keys_by_interface),
@@ -199,12 +199,18 @@ def _check_general(
 
 
 def _check_preferences(
-    op: str, keys_by_interface: Mapping[str, tuple[str, ...]], kernel_types: KernelTypes
+    op: str,
+    keys_by_interface: Mapping[str, tuple[str, ...]],
+    kernel_types: KernelTypes,
+    added: KernelTypes,
 ) -> None:
+    """Demand preferences over other keys; an added one may name keys that are not there."""
     for name, keys in keys_by_interface.items():
         for key in keys:
             cls = kernel_types[key]
             beaten = frozenset(cls.preferred_over)
+            if key in added and not cls.general:  # of a package that need not be installed
+                beaten &= kernel_types.keys()
             faulty = beaten if cls.general else beaten - (set(keys) - {key})
             if faulty:
                 reason = (
@@ -218,14 +224,14 @@ def _check_preferences(
 def _transitive(
     op: str, keys_by_interface: Mapping[str, tuple[str, ...]], kernel_types: KernelTypes
 ) -> dict[str, frozenset[str]]:
-    """For each key all that it beats, directly or through others."""
+    """For each key all that it beats of those that are there, directly or through others."""
     closed: dict[str, frozenset[str]] = {}
     for start in kernel_types:
         reached: set[str] = set()
         waiting = list(kernel_types[start].preferred_over)
         while waiting:
             key = waiting.pop()
-            if key not in reached:
+            if key in kernel_types and key not in reached:
                 reached.add(key)
                 waiting.extend(kernel_types[key].preferred_over)
         closed[start] = frozenset(reached)

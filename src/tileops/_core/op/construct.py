@@ -28,7 +28,7 @@ class Construction(OpState):
         """Construct the base; a subclass has assigned its parameters before.
 
         Args:
-            target: the target that serves the instance; `BUILTIN` for the in-tree kernels; None
+            target: the target that serves the instance; `BUILTIN` for its own body; None
                 lets the process default or the device of the first call decide.
 
         Raises:
@@ -143,7 +143,7 @@ def implementation_table(cls: type[OpState]) -> ImplementationTable:
             table = install(cls.__name__, cls.interfaces, cls.kernel_types, added)
         except Exception as error:
             if added:
-                add_note(error, f"kernel types were added: {registry.who_added(cls.__name__)}")
+                add_note(error, registry.who_added(cls.__name__))
             raise
     else:
         table = EMPTY_TABLE

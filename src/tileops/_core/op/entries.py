@@ -246,9 +246,10 @@ class Entries(Calls):
             return OpNotAvailableError("\n".join([message, *listed]))
         if choice.outcome == "unserved":
             return DispatchError(f"{place}: no implementation serves the call", choice.rows, facts)
+        added = registry.who_added(self._name, choice.unbeaten)
         return DispatchError(
             f"{place}: {', '.join(map(repr, choice.unbeaten))} serve the call and none is "
-            "preferred; preferred_over on one of them settles it",
+            f"preferred; preferred_over on one of them settles it{f'; {added}' if added else ''}",
             choice.rows,
             facts,
         )

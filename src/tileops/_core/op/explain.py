@@ -74,7 +74,7 @@ class Explanation:
     Attributes:
         op: name of the op class.
         device: the call device, None when it is unknown or the check fails.
-        target: the target that would serve, `builtin` for in-tree kernels.
+        target: the target that would serve, `builtin` for the op's own body.
         rule: what names the target: constructor, process default, detection or an earlier call.
         steps: what the body asks, in order: interfaces and sub-ops.
         end: why the report ends early; None when the body was followed to its end.

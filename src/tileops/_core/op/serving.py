@@ -16,7 +16,10 @@ from tileops._core.op.notes import add_note
 from tileops._core.op.stack import Report, _stack, held_by
 from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel
 from tileops._core.op.walk import each_once
+from tileops._core.plugins import labelled
 from tileops._core.runtime.tracing import is_traced
+from tileops._core.targets import registry
+from tileops._core.targets.builders import call_fault
 from tileops._core.targets.registry import TensorSpec
 from tileops._core.targets.selection import Selection, select_target
 from tileops.errors import OpNotAvailableError
@@ -30,7 +33,7 @@ class Serving(Construction):
 
     @property
     def serving_target(self) -> str | None:
-        """The target that serves the instance, `BUILTIN` for in-tree kernels, None before."""
+        """The target that serves the instance, `BUILTIN` for its own body, None before."""
         return self._serving_target
 
     def _is_target_served(self) -> bool:
@@ -201,11 +204,16 @@ class Serving(Construction):
             kernel = builder(*specs, **parameters)
         except Exception as error:
             add_note(error, f"in the builder of target {target!r} for {self._name}")
+            fault = call_fault(builder, self._signature.input_names, parameters)
+            if fault:
+                owner = registry.owner_of("builders", (self._name, target))
+                add_note(error, f"{f'of {labelled(owner)}, ' if owner else ''}which {fault}")
             raise
         if not callable(kernel):
+            got = "a tensor" if isinstance(kernel, torch.Tensor) else shown(kernel)
             raise OpNotAvailableError(
-                f"the builder of target {target!r} for {self._name} returned "
-                f"{shown(kernel)}, which is not callable"
+                f"the builder of target {target!r} for {self._name} returned {got}, which is not "
+                "callable: it returns the kernel, which then gets the tensors"
             )
         return kernel
 

@@ -51,7 +51,7 @@ TargetKernel = Callable[..., Any]
 TargetKey = tuple[Any, ...]
 EntryKey = tuple[type[Kernel], Hashable]
 Binding = tuple["str | None", "Callable[..., TargetKernel] | None", "dict[TargetKey, TargetKernel]"]
-"""Who serves, the builder, None for the in-tree kernels, and the kernels that it built."""
+"""Who serves, the builder, None for the op's own body, and the kernels that it built."""
 
 
 class OpState(ABC):

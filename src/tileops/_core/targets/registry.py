@@ -8,7 +8,7 @@ registration carries its origin, so that what a plug-in did can be withdrawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint
@@ -27,7 +27,10 @@ GROUP = "tileops.backends"
 """The entry-point group of backend packages."""
 
 BUILTIN = "builtin"
-"""The in-tree kernels, where a target may be named; not the name of any target."""
+"""The op's own body, where a target may be named; not the name of any target.
+
+The body runs the kernels of the tree and those that packages added to the op.
+"""
 
 WHERE_FROM = (
     f"a package registers its own by an entry point of the group {GROUP}, see `tileops doctor`"
@@ -209,13 +212,25 @@ def added_kernel_types(op: str) -> Mapping[str, Any]:
     return {key: cls for (name, key), cls in current.kernel_types.items() if name == op}
 
 
-def who_added(op: str) -> str:
-    """Who added which kernel types to `op`, for messages."""
+def who_added(op: str, keys: Collection[str] | None = None) -> str:
+    """Who added which kernel types to `op`, for messages; empty where nobody did.
+
+    Args:
+        op: name of the op class.
+        keys: the keys that are meant; None for all.
+    """
     found = []
     for key, cls in added_kernel_types(op).items():
-        owner = current.origins["kernel_types", (op, key)].owner
-        found.append(f"{key!r} by {labelled(owner) if owner else owners.module_of(cls)}")
-    return ", ".join(found)
+        if keys is None or key in keys:
+            owner = owner_of("kernel_types", (op, key))
+            found.append(f"{key!r} by {labelled(owner) if owner else owners.module_of(cls)}")
+    return f"kernel types were added: {', '.join(found)}" if found else ""
+
+
+def owner_of(table: str, key: object) -> EntryPoint | None:
+    """The plug-in that registered something; None where it is the process's own."""
+    origin = current.origins.get((table, key))
+    return None if origin is None else origin.owner
 
 
 def unknown_target(target: object) -> str:
@@ -234,9 +249,7 @@ def builders_near(op: str, target: str) -> str:
 def _check_target(target: object) -> None:
     _check_name("target", target)
     if target == BUILTIN:
-        raise BackendError(
-            f"target {BUILTIN!r} stands for the in-tree kernels and is no target name"
-        )
+        raise BackendError(f"target {BUILTIN!r} stands for the op's own body and is no target name")
 
 
 def _check_name(argument: str, value: object) -> None:

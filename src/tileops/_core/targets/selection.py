@@ -62,7 +62,7 @@ def select_target(
         raise OpNotAvailableError(
             f"target {target!r} has no builder for {op}; targets that have one: {having}; "
             f"{target!r} has builders for {registry.builders_near(op, target)}; "
-            f"there is no fall-back to the in-tree kernels{loading.hint()}"
+            f"there is no fall-back to the op's own body{loading.hint()}"
         )
     return Selection(target, builder, rule)
 

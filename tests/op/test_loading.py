@@ -84,8 +84,9 @@ def test_a_failure_says_where_in_the_package(packages, tmp_path, helper, place):
 
 def test_missing_module_is_a_failure_like_any_other(packages):
     packages(pkg_f="import no_such_module_anywhere")
-    with pytest.warns(RuntimeWarning, match="ModuleNotFoundError"):
+    with pytest.warns(RuntimeWarning, match="ModuleNotFoundError") as warned:
         assert len(backend.load_failures()) == 1
+    assert warned[0].filename == __file__, "it points at who asked, however deep that was"
 
 
 SPEECHLESS = """

@@ -152,6 +152,15 @@ def is_missing(name: str, error: ModuleNotFoundError) -> bool:
     return error.name is not None and f"{name}.".startswith(f"{error.name}.")
 
 
+def levels_to_the_user() -> int:
+    """The stack level, seen from the caller, of the first code that is not this package's."""
+    package, level = __name__.partition(".")[0], 1
+    frame = sys._getframe(1)
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def failure_of(ask: Callable[[], object]) -> BaseException | None:
     """What a plug-in's code raises where it is asked for the sake of asking, but for interrupts."""
     try:

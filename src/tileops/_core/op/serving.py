@@ -201,7 +201,7 @@ class Serving(Construction):
         if self._tune_requested:
             self._warn_untunable()
         try:
-            kernel = builder(*specs, **parameters)
+            returned: object = builder(*specs, **parameters)
         except Exception as error:
             add_note(error, f"in the builder of target {target!r} for {self._name}")
             fault = call_fault(builder, self._signature.input_names, parameters)
@@ -209,13 +209,13 @@ class Serving(Construction):
                 owner = registry.owner_of("builders", (self._name, target))
                 add_note(error, f"{f'of {labelled(owner)}, ' if owner else ''}which {fault}")
             raise
-        if not callable(kernel):
-            got = "a tensor" if isinstance(kernel, torch.Tensor) else shown(kernel)
+        if not callable(returned):
+            got = "a tensor" if isinstance(returned, torch.Tensor) else shown(returned)
             raise OpNotAvailableError(
                 f"the builder of target {target!r} for {self._name} returned {got}, which is not "
                 "callable: it returns the kernel, which then gets the tensors"
             )
-        return kernel
+        return returned
 
     def _serve_traced(
         self,

@@ -33,6 +33,7 @@ from tileops._core.plugins import (
     is_imported,
     is_importing,
     labelled,
+    levels_to_the_user,
     loaded,
 )
 from tileops._core.spec.content import (
@@ -86,7 +87,7 @@ def _warn_of_failures() -> None:
     failed = tuple(_unsaid)
     _unsaid.clear()
     for failure in failed:
-        warnings.warn(failure, RuntimeWarning, stacklevel=3)
+        warnings.warn(failure, RuntimeWarning, stacklevel=levels_to_the_user())
 
 
 def _may_resolve(point: EntryPoint) -> bool:

@@ -25,6 +25,7 @@ from tileops._core.plugins import (
     in_order,
     is_importing,
     labelled,
+    levels_to_the_user,
     loaded,
 )
 from tileops._core.spec.registry import manifest
@@ -124,7 +125,7 @@ def _warn_of_failures() -> None:
             f"a backend package could not be loaded: {failure}; "
             "tileops.backend.load_failures() lists them all",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=levels_to_the_user(),
         )
 
 

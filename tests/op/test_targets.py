@@ -432,21 +432,6 @@ def test_lists_and_nones_become_the_declared_tuple():
     assert result[2] is b
 
 
-def test_a_sequence_of_one_is_the_one_output():
-    cls = add_op()
-    for given in ([torch.ones(6)], (torch.ones(6),)):
-        serve(cls, f"of_{type(given).__name__}", lambda x, y, given=given: given)
-        assert cls(target=f"of_{type(given).__name__}")(*pair()) is given[0]
-
-
-@pytest.mark.parametrize("kind", [tuple, list])
-def test_a_sequence_of_several_is_not_the_one_output(kind):
-    cls = add_op()
-    serve(cls, "east", lambda x, y: kind((x, y)))
-    with pytest.raises(TypeError, match="expected a tensor, got a sequence of 2; the kernel of"):
-        cls(target="east")(*pair())
-
-
 def test_result_of_a_kernel_is_checked_like_any_other():
     a, b, x = (torch.ones(2) for _ in range(3))
     for bad in (None, torch.ones(2), (None, None), (None, None, None), (None, torch.ones(3), None)):
@@ -496,17 +481,6 @@ def test_builder_that_returns_no_kernel(value):
         f"the builder of target 'east' for {cls.__name__} returned {got}, which is not "
         "callable: it returns the kernel, which then gets the tensors"
     )
-
-
-def test_builder_that_is_called_otherwise_than_it_says():
-    """The fault of a builder that cannot be called, and of none that fails by itself."""
-    cls = add_op()
-    backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=lambda x: x)
-    with pytest.raises(TypeError) as caught:
-        cls(target="east")(*pair())
-    note, fault = caught.value.__notes__
-    assert note == f"in the builder of target 'east' for {cls.__name__}"
-    assert fault == "which cannot be called as (x, y, alpha=…): too many positional arguments"
 
 
 def test_what_builders_and_kernels_raise_passes_with_a_note():

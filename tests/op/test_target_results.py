@@ -1,4 +1,4 @@
-"""What a target's builder takes and its kernel returns: the forms that are taken, and the faults."""
+"""What builders of targets take and their kernels return: the forms, and the faults."""
 
 from __future__ import annotations
 

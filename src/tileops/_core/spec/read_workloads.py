@@ -94,12 +94,17 @@ def _read_some(entry: Entry | None, signature: Signature) -> tuple[str, ...]:
         tensor = tensors.get(name)
         if name in names:
             entry.error(25, f"{name!r} is listed twice")
-        elif isinstance(tensor, TensorInput) and tensor.optional is True:
+        elif _is_optional(tensor):
             names.append(name)
         elif not _may_be_optional(name, tensor, entry):
-            hint = "" if name in tensors else suggest(name, list(tensors))
+            maybe = [each for each, declared in tensors.items() if _is_optional(declared)]
+            hint = "" if name in tensors else suggest(name, maybe)
             entry.error(25, f"{name!r} is not a tensor with `optional: true`{hint}")
     return tuple(names)
+
+
+def _is_optional(tensor: object) -> bool:
+    return isinstance(tensor, TensorInput) and tensor.optional is True
 
 
 def _may_be_optional(name: str, tensor: object, entry: Entry) -> bool:

@@ -67,6 +67,23 @@ def test_a_used_up_budget_begins_no_row(tileops: Run, tmp_path: Path) -> None:
     assert json.loads(file.read_text())["rows"] == []
 
 
+def test_the_row_in_which_the_budget_ends_is_left(
+    tileops: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*arguments: Any, **params: Any) -> None:
+        time.sleep(60)
+
+    monkeypatch.setattr(reference, "rms_norm", slow)
+    file, begun = tmp_path / "found.json", time.monotonic()
+    outcome = tileops("bench", "RMSNormFwdOp", *DECODE, "--budget", "0.5", "--json", str(file))
+    assert time.monotonic() - begun < 30
+    assert outcome.out.splitlines() == [
+        "0 right, 0 wrong, 0 left out",
+        "stopped: the budget of 0.5 s is used up",
+    ]
+    assert json.loads(file.read_text())["rows"] == []
+
+
 def test_families_take_turns(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
 

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+
+from tileops.cli.described import Wishes, described
+from tileops.cli.specs import spec_named
 
 Run = Callable[..., Any]
 
@@ -127,11 +131,26 @@ def test_a_row_of_every_family_is_explained(tileops: Run) -> None:
         assert outcome.code == 0, outcome.out + outcome.err
 
 
-def test_the_dtype_of_shapes_is_that_of_the_smallest_row(tileops: Run) -> None:
-    outcome = tileops(*NORM, "--shape", "x=2x64", "--json")
-    assert "float16" in str(outcome.data["steps"])
-    outcome = tileops(*NORM, "--shape", "x=2x64", "--dtype", "float32", "--json")
-    assert "float32" in str(outcome.data["steps"])
+@pytest.mark.parametrize(
+    ("arguments", "dtype"),
+    [
+        ((), "float32"),
+        (("--dtype", "bfloat16"), "bfloat16"),
+        (("--dtype", "x=bfloat16", "--shape", "weight=64"), "bfloat16"),
+        (("--arch", "sm_90"), "float16"),
+    ],
+)
+def test_shapes_are_float32_on_a_cpu_else_of_the_smallest_row(
+    tileops: Run, arguments: tuple[str, ...], dtype: str
+) -> None:
+    outcome = tileops(*NORM, "--shape", "x=2x64", *arguments, "--json")
+    assert f"torch.{dtype}" in outcome.data["steps"][0]["identity"], outcome.data
+
+
+def test_float32_is_taken_only_where_it_is_admitted() -> None:
+    wishes = Wishes(["a=16x32", "b=16x32"], [], [], None)
+    call = described(spec_named("GemmFp8FwdOp"), wishes, torch.device("cpu"))
+    assert [dtype for _, dtype in call.forms.values()] == ["float8_e4m3fn", "float8_e4m3fn"]
 
 
 def test_a_device_that_is_not_here_is_asked_for_by_its_architecture(tileops: Run) -> None:

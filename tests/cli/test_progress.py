@@ -66,7 +66,11 @@ def test_without_rich_a_terminal_has_lines(
 ) -> None:
     watched(monkeypatch)
     steps()
-    assert capsys.readouterr().out == "one\ntwo\n"
+    out, err = capsys.readouterr()
+    assert out == "one\ntwo\n"
+    shown = [part for part in err.split("\r\x1b[K") if part]
+    assert shown == [f"row {number} of at most 2 …" for number in (1, 2)]
+    assert err.endswith("\r\x1b[K")
 
 
 def test_data_has_neither_lines_nor_bar(
@@ -94,13 +98,14 @@ def test_a_long_step_that_tells_how_far_it_is_has_a_bar(
     assert "3/3" in err
 
 
-def test_a_long_step_has_its_name_alone_without_rich(
+def test_a_long_step_has_its_name_and_how_much_is_done_without_rich(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, without_rich: None
 ) -> None:
     watched(monkeypatch)
     with waiting("counting") as tell:
         list(counted("abc", tell))
-    assert capsys.readouterr() == ("", "counting …\r\x1b[K")
+    told = [f"counting … {done} of 3" for done in (0, 1, 2, 3)]
+    assert capsys.readouterr() == ("", "\r\x1b[K".join(["counting …", *told, ""]))
 
 
 @pytest.mark.parametrize(

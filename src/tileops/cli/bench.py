@@ -91,8 +91,8 @@ def _add_choice(which: argparse._ArgumentGroup) -> None:
         "--budget",
         type=at_least(float, 0),
         metavar="SECONDS",
-        help="begin no further row after this time, counted from the first; one that is begun is "
-        "finished, its judging by the reference included: see --patience",
+        help="stop after this time, counted from the first row; one that is begun by then is "
+        "measured another time",
     )
     which.add_argument(
         "--largest", action="store_true", help="each op's largest row first, not its smallest"

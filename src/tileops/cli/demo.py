@@ -104,4 +104,6 @@ def _op_table(report: DemoReport) -> str:
         "100.0%",
         "",
     )
-    return table(header, [*rows, total], right=frozenset({1, 4, 5, 6, 7, 8}))
+    shown = len(header) if any(row[-1] for row in rows) else -1  # limits may be unknown
+    lines = [row[:shown] for row in (*rows, total)]
+    return table(header[:shown], lines, right=frozenset({1, 4, 5, 6, 7, 8}))

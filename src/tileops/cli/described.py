@@ -94,8 +94,10 @@ def described(spec: OpSpec, wishes: Wishes, device: torch.device) -> Described:
         if isinstance(param, Param) and not param.has_default and name not in params:
             reason = f"it has no default, its type is {param.type.text}"
             raise UsageFault(f"--param {name}=VALUE is needed: {reason}")
-    wanted = _dtypes(spec, wishes.dtypes)
-    smallest = _smallest(spec, None, {})
+    asked = _dtypes(spec, wishes.dtypes)
+    by_input = {t.dtype.text: asked[name] for name, t in signature.inputs.items() if name in asked}
+    wanted = (_plain(spec) if device.type == "cpu" else {}) | by_input | asked
+    smallest = _smallest(spec, None, wanted) or _smallest(spec, None, {})
     forms = {
         name: _form(name, shapes[name], _dtype_of(spec, tensor, wanted, smallest))
         for name, tensor in signature.inputs.items()
@@ -193,6 +195,12 @@ def _dtypes(spec: OpSpec, texts: Sequence[str]) -> dict[str, str]:
     return found | _pairs("--dtype", named, _dtype_name, known)
 
 
+def _plain(spec: OpSpec) -> dict[str, str]:
+    """The dtypes of a call on a CPU that states none: float32 where nothing ties them together."""
+    admitted = {} if spec.signature.dtype_combos else _admitted(spec)
+    return {name: "float32" for name, members in admitted.items() if "float32" in members}
+
+
 def _admitted(spec: OpSpec) -> dict[str, tuple[str, ...]]:
     """What each dtype index admits."""
     return {name: index.dtypes for name, index in spec.signature.forall.items() if index.dtypes}
@@ -207,7 +215,7 @@ def _dtype_name(text: str) -> str:
 def _dtype_of(
     spec: OpSpec, tensor: TensorInput, wanted: Mapping[str, str], smallest: Case | None
 ) -> str:
-    """The dtype asked for, else the declared one, else the smallest row's, else the first."""
+    """The dtype wanted, else the declared one, else the smallest row's, else the first."""
     declared = tensor.dtype.text
     for asked in (tensor.name, declared):
         if asked in wanted:

@@ -1,8 +1,9 @@
 """Explain a call: which kernel would serve it, and why each other candidate would not.
 
 The call is described, not made: a shape per tensor, and where it matters a dtype and constructor
-arguments; or a workload row, the smallest where nothing is said. A dtype that is not given is that
-of the smallest row. Nothing is computed and no memory is taken.
+arguments; or a workload row, the smallest where nothing is said. A dtype that is not given beside
+shapes is float32 on a CPU where that is admitted, else that of the smallest row. Nothing is
+computed and no memory is taken.
 
 Kernels look at what a device is, so --device names one of this machine. --arch asks about a CUDA
 device that need not be here, by the facts of a large board of that architecture.

@@ -7,7 +7,7 @@ check of the call itself. Contents of metadata, such as lengths of requests, fol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileops._core.signature.analysis import Analysis
 from tileops._core.spec.model import OpSpec, Row
@@ -19,17 +19,18 @@ from tileops.cli.described import Described, Wishes, described
 from tileops.cli.output import UsageFault
 from tileops.cli.specs import class_of
 
+if TYPE_CHECKING:
+    import torch
 
-def own_case(spec: OpSpec, wishes: Wishes) -> Case:
-    """The call that was described by shapes and parameters.
+
+def own_case(spec: OpSpec, wishes: Wishes, device: torch.device) -> Case:
+    """The call that was described by shapes and parameters, for a device.
 
     Raises:
         UsageFault: the description contradicts itself or the spec, or leaves something open.
         SignatureError: the op refuses the call.
     """
-    import torch
-
-    call = described(spec, wishes, torch.device("meta"))
+    call = described(spec, wishes, device)
     reader = RowReader(Analysis(spec))
     try:
         branch = reader.setting(_row(spec, call, {}, {})).branch

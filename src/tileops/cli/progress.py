@@ -2,7 +2,7 @@
 
 Steps that print lines have a bar below them. What is waited for has its name on standard error
 until it ends, so that the answer may go anywhere, and a bar in its place once it tells how much is
-done. Bars need `rich`; without it there are lines and names.
+done. Bars need `rich`; without it there are lines, names and how many are done.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -28,14 +29,23 @@ class Told:
 
     Args:
         step: moves a bar on by one, where there is one.
+        before: makes room for a line, where there is something in its place.
         silent: whether the lines are left out.
     """
 
-    def __init__(self, step: Callable[[], None] | None = None, *, silent: bool = False) -> None:
-        self._step, self._silent = step, silent
+    def __init__(
+        self,
+        step: Callable[[], None] | None = None,
+        before: Callable[[], None] | None = None,
+        *,
+        silent: bool = False,
+    ) -> None:
+        self._step, self._before, self._silent = step, before, silent
 
     def advance(self, text: str) -> None:
         """Print what one more step found."""
+        if self._before is not None:
+            self._before()
         if not self._silent:
             print(text, flush=True)
         if self._step is not None:
@@ -52,11 +62,31 @@ def progress(total: int, *, silent: bool = False) -> Iterator[Told]:
     """
     bar = None if silent or not _is_watched(sys.stdout) else _bar(sys.stdout)
     if bar is None:
-        yield Told(silent=silent)
+        with _counting(total, silent=silent) as told:
+            yield told
         return
     with bar:
         task = bar.add_task("rows", total=total)
         yield Told(lambda: bar.advance(task))
+
+
+@contextmanager
+def _counting(total: int, *, silent: bool) -> Iterator[Told]:
+    """Steps without a bar; who watches has the number of the one that runs below the lines."""
+    if silent or not (_is_watched(sys.stdout) and _is_watched(sys.stderr)):
+        yield Told(silent=silent)
+        return
+    numbers = iter(range(1, total + 1))
+
+    def step() -> None:
+        for number in islice(numbers, 1):
+            _show(f"row {number} of at most {total} …")
+
+    step()
+    try:
+        yield Told(step, before=lambda: _show(""))
+    finally:
+        _show("")
 
 
 @contextmanager
@@ -94,6 +124,8 @@ class _Waiting:
                 self._bar.add_task(self._what)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+        else:
+            _show(f"{self._what} … {done:g} of {total:g}")
 
 
 def counted(items: Sequence[Item], tell: Tell) -> Iterator[Item]:
@@ -102,6 +134,11 @@ def counted(items: Sequence[Item], tell: Tell) -> Iterator[Item]:
         tell(number, len(items))
         yield item
     tell(len(items), len(items))
+
+
+def _show(text: str) -> None:
+    """Put a text where the last one was, on standard error."""
+    print(f"{_CLEARED}{text}", end="", file=sys.stderr, flush=True)
 
 
 def _is_watched(stream: TextIO) -> bool:

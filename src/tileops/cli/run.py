@@ -3,7 +3,8 @@
 The data are those of the row, the same in every run. Results are compared with the op's reference
 within the tolerance of their dtype. A row that does not fit into memory is left out. Rows may be
 large and take long: --row chooses some, --dtype those of one dtype. --shape and --param describe a
-call of your own instead, as `tileops explain` takes it.
+call of your own instead, as `tileops explain` takes it. A dtype that is not given is then float32
+on a CPU where that is admitted, else that of the smallest row.
 
   tileops run RMSNormFwdOp --row llama-3.1-8b-decode --dtype bfloat16
   tileops run RMSNormFwdOp --param 'normalized_shape=[64]' --shape x=8x64 --dtype bfloat16
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     device = device_named(args.device)
     records, tally = [], Tally()
     wishes = Wishes(args.shape, args.dtype, args.param, args.rows)
-    rows = [RowCase(spec, case) for case in _cases(spec, wishes)]
+    rows = [RowCase(spec, case) for case in _cases(spec, wishes, device)]
     sweep = Sweep(rows, device, Manner(target=usable_target(args.target)))
     reasons = Reasons()
     if not args.json:
@@ -87,7 +88,7 @@ def _answer(
         tally.tell(device)
 
 
-def _cases(spec: OpSpec, wishes: Wishes) -> list[Case]:
+def _cases(spec: OpSpec, wishes: Wishes, device: torch.device) -> list[Case]:
     """The call that was described, else the cases that were asked for, at least one.
 
     Raises:
@@ -98,7 +99,7 @@ def _cases(spec: OpSpec, wishes: Wishes) -> list[Case]:
 
     class_of(spec)
     if wishes.is_own:
-        return [own_case(spec, wishes)]
+        return [own_case(spec, wishes, device)]
     try:
         missing = [label for label in wishes.rows or () if not chosen_cases(spec, [label])]
         labels = missing or wishes.rows

@@ -14,7 +14,7 @@ from tileops.demo.errors import DemoInputError
 from tileops.demo.meter import Meter, OpUse
 from tileops.demo.model import SentenceEncoder
 from tileops.demo.sentences import check_sentences
-from tileops.demo.weights import load_config, load_weights, locate, tokenize
+from tileops.demo.weights import load_config, load_weights, locate, require, tokenize
 
 DIFFERENCE_LIMIT = 1e-4
 """The largest difference of any embedding component from the reference that passes."""
@@ -80,6 +80,7 @@ def run_demo(sentences: Sequence[str], device: str = "cpu") -> DemoReport:
     place = usable_device(device)
     if place.type == "meta":
         raise DemoInputError("device meta cannot be used: it holds no values")
+    require()
     files = locate()
     config = load_config(files.config)
     weights = load_weights(files.weights)

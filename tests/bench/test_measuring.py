@@ -41,14 +41,14 @@ class Elsewhere:
 def test_the_cpu_is_asked_before_a_small_row_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def fault(self: RowCall, function: Any, wanted: Any) -> str | None:
+    def judged(self: RowCall, made: Any, wanted: Any) -> str | None:
         return None if wanted == "of the cpu" else "differs"
 
     def of_the_cpu(self: RowCall) -> Any:
         asked.append("cpu")
         return "of the cpu"
 
-    monkeypatch.setattr(RowCall, "fault", fault)
+    monkeypatch.setattr(RowCall, "judged", judged)
     monkeypatch.setattr(RowCall, "wanted_of_cpu", of_the_cpu)
     row = decode()
     assert measure(*row, CPU, QUICK).state == WRONG
@@ -103,7 +103,7 @@ def test_what_nothing_serves_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> No
     def refused(*_: Any) -> str:
         raise OpNotAvailableError("no builder")
 
-    monkeypatch.setattr(RowCall, "fault", refused)
+    monkeypatch.setattr(RowCall, "made", refused)
     record = measure(*decode(), CPU, QUICK)
     assert (record.state, record.reason) == (LEFT_OUT, "no builder")
 

@@ -172,7 +172,7 @@ def test_factory_that_has_another_entry_built_loses_neither():
 
 
 @pytest.mark.parametrize(
-    "junk", [{}, "text", 3, object(), iter(()), (torch.ones(6),), [torch.ones(6)], [[]], ()]
+    "junk", [{}, "text", 3, object(), iter(()), (torch.ones(6),) * 2, [None], [[]], ()]
 )
 def test_kernel_of_a_target_that_returns_junk(junk):
     op = served(lambda *specs, **params: lambda x, y: junk)
@@ -215,7 +215,7 @@ STRANGE = {
     "another shape": (
         lambda x, y: x[1:] + 1, "the implementation returned (5,), expected (6,)",
     ),
-    "several": (lambda x, y: (x, y), "expected a tensor, got tuple"),
+    "several": (lambda x, y: (x, y), "expected a tensor, got a sequence of 2"),
 }  # fmt: skip
 
 

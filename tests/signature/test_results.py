@@ -71,7 +71,11 @@ def test_a_good_result(pair):
         ((X + 1,), SignatureError, "PairFwdOp (call): outputs: expected 2 results, got 1"),
         (None, SignatureError, "PairFwdOp (call): outputs: expected 2 results, got None"),
         ((X + 1, None), SignatureTypeError, "outputs.total: expected a tensor, got None"),
-        ((X + 1, [0.0]), SignatureTypeError, "outputs.total: expected a tensor, got list"),
+        (
+            (X + 1, [0.0]),
+            SignatureTypeError,
+            "outputs.total: expected a tensor, got a sequence of 1",
+        ),
         (
             (X + 1, X.sum(0)),
             SignatureError,

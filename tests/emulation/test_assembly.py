@@ -32,6 +32,7 @@ from tileops.gemm.programs import (
     build_gemm_split,
     build_gemv,
 )
+from tileops.linear_attention.programs import Recurrence, build_tokens
 from tileops.moe.programs import (
     Selection,
     build_permute_align,
@@ -193,6 +194,11 @@ PROGRAMS = {
         )
         for columns, cut in PACKED_CUTS.items()
     },
+    "tokens": lambda: build_tokens(
+        Recurrence(
+            "bfloat16", 4, 8, 256, 128, 0.1, "channel", True, None, True, 2, True, False, True
+        )
+    ),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 160, 1, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),

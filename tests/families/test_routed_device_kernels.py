@@ -1,10 +1,12 @@
-"""Which calls of routed layers and of streams the device programs serve, and why they refuse."""
+"""Which calls of routed layers, recurrences and streams device programs serve; why they refuse."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from tileops.linear_attention import GatedDeltaNetFwdOp, GLADecodeFwdOp
+from tileops.linear_attention.kernels import StateRecurrenceCall, StateRecurrenceTokensKernel
 from tileops.moe import (
     ContiguousLayoutSpec,
     FusedTopKFwdOp,
@@ -27,6 +29,23 @@ HALF = torch.bfloat16
 TIGHT = ContiguousLayoutSpec.tight_physical_psum()
 DEVICE = {"arch": 90, "sm_count": 132}
 PITCH = "copies rows of whole multiples of 16 bytes, not 60 elements"
+RECURRENCE = {
+    "heads": 2,
+    "value_heads": 4,
+    "key_dim": 128,
+    "value_dim": 128,
+    "scale": 0.1,
+    "gate": "head",
+    "is_raw_gate": False,
+    "lower_bound": None,
+    "has_delta_rule": True,
+    "beta_range": 0,
+    "has_unit_keys": False,
+    "is_v_first": False,
+    "is_packed": False,
+    "is_decode": True,
+    "dtype": HALF,
+}
 
 
 def pre(experts=256, hidden=64):
@@ -49,6 +68,10 @@ def indexed(experts=256, hidden=128, dtype=HALF):
     return IndexedExpertMLPCall(experts, 8, 64, hidden, 256, 1.0, dtype, **DEVICE)
 
 
+def recurrence(**changes):
+    return StateRecurrenceCall(**{**RECURRENCE, **changes}, **DEVICE)
+
+
 def mix(rows=4, n=4):
     return MHCPreCall(n, 64, 1.0, 1.0, 1.0, 1, 0.02, rows, **DEVICE)
 
@@ -58,6 +81,8 @@ POST = MoEPostPermuteFwdOp(TIGHT), "post_permute"
 ALIGN = MoEPermuteAlignFwdOp(256), "permute_align"
 BEST = FusedTopKFwdOp(8), "top_k"
 INDEXED = IndexedExpertMLPFwdOp(), "indexed_expert_mlp"
+DELTA = GatedDeltaNetFwdOp(), "state_recurrence"
+GATED = GLADecodeFwdOp(), "state_recurrence"
 MIX = MHCPreFwdOp(1.0, 1.0, 1.0, 1), "mhc_pre"
 ADD = MHCPostFwdOp(), "mhc_post"
 
@@ -72,8 +97,16 @@ REFUSED = [
     (*BEST, best(top_k=33), "selects at most 32 experts of a token, not 33"),
     (*INDEXED, indexed(1025), "counts the routes of at most 1024 experts, not of 1025"),
     (*INDEXED, indexed(dtype=torch.float32), "multiplies float16 and bfloat16, not float32"),
+    (
+        *DELTA,
+        recurrence(dtype=torch.float64),
+        "takes float16, bfloat16 and float32, not float64",
+    ),
+    (*DELTA, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
+    (*DELTA, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
     (*MIX, mix(65), "mixes at most 64 rows, not 65"),
     (*MIX, mix(n=5), "mixes at most 4 copies, not 5"),
+    (*GATED, recurrence(key_dim=288), "holds keys of at most 256 channels, not 288"),
 ]
 SERVED = [
     (*PRE, pre(1024), "counting"),
@@ -81,8 +114,10 @@ SERVED = [
     (*ALIGN, align(1023), "counting"),
     (*BEST, best(1024, 32), "warp"),
     (*INDEXED, indexed(), "grouped"),
+    (*DELTA, recurrence(), "tokens"),
     (*MIX, mix(), "few_rows"),
     (*ADD, MHCPostCall(4, 64, **DEVICE), "pointwise"),
+    (*GATED, recurrence(gate="channel", has_delta_rule=False), "tokens"),
 ]
 
 
@@ -96,3 +131,12 @@ def test_calls_that_are_refused_say_why(op, interface, call, reason) -> None:
 @pytest.mark.parametrize(("op", "interface", "call", "key"), SERVED)
 def test_calls_on_hopper_are_served(op, interface, call, key) -> None:
     assert op.key_for(interface, call) == key
+
+
+def test_lengths_share_a_program_and_flags_do_not() -> None:
+    builds = [
+        StateRecurrenceTokensKernel.entry_for(recurrence(**changes))[0]
+        for changes in ({}, {"is_decode": False}, {"is_packed": True}, {"beta_range": 2})
+    ]
+    assert builds[0] == builds[1]
+    assert len(set(builds)) == 3

@@ -1,4 +1,4 @@
-"""Kernel interfaces of the linear_attention family and their plain-torch implementations."""
+"""Kernel interfaces of the linear_attention family and their implementations."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tileops.linear_attention.kernels.serving import (
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
 )
+from tileops.linear_attention.kernels.tokens import StateRecurrenceTokensKernel
 
 __all__ = [
     "DeltaChunksBwdInterface",
@@ -40,4 +41,5 @@ __all__ = [
     "StateRecurrenceCall",
     "StateRecurrenceFwdInterface",
     "StateRecurrencePortableKernel",
+    "StateRecurrenceTokensKernel",
 ]

@@ -7,6 +7,7 @@ from torch import Tensor
 from tileops.linear_attention.kernels import (
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
+    StateRecurrenceTokensKernel,
 )
 from tileops.linear_attention.ops.recurrence import RecurrenceOp, TrainedLinearOp
 
@@ -19,7 +20,10 @@ __all__ = [
 class _DecodeOp(RecurrenceOp):
     """A recurrence over a matrix state, on one token."""
 
-    kernel_types = {"portable": StateRecurrencePortableKernel}
+    kernel_types = {
+        "tokens": StateRecurrenceTokensKernel,
+        "portable": StateRecurrencePortableKernel,
+    }
     interfaces = {"state_recurrence": StateRecurrenceFwdInterface}
 
     def _token(

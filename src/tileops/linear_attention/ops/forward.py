@@ -7,6 +7,7 @@ from torch import Tensor
 from tileops.linear_attention.kernels import (
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
+    StateRecurrenceTokensKernel,
 )
 from tileops.linear_attention.ops.recurrence import (
     DeltaRuleOp,
@@ -27,7 +28,10 @@ __all__ = [
 class _ForwardOp(RecurrenceOp):
     """A recurrence over a matrix state."""
 
-    kernel_types = {"portable": StateRecurrencePortableKernel}
+    kernel_types = {
+        "tokens": StateRecurrenceTokensKernel,
+        "portable": StateRecurrencePortableKernel,
+    }
     interfaces = {"state_recurrence": StateRecurrenceFwdInterface}
 
     def _run(

@@ -1,0 +1,123 @@
+"""Recurrences by a device program that keeps states in registers from token to token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned
+from tileops.kernels import Kernel
+from tileops.linear_attention.kernels.serving import (
+    StateRecurrenceCall,
+    StateRecurrenceFwdInterface,
+)
+
+_UNIT = 32  # of which channels are a multiple: lanes of a warp, columns of a block
+_MOST_CHANNELS = 256  # of a key, whose part of the state a warp's registers hold
+
+_FACTS = (
+    "heads",
+    "value_heads",
+    "key_dim",
+    "value_dim",
+    "scale",
+    "gate",
+    "is_raw_gate",
+    "lower_bound",
+    "has_delta_rule",
+    "beta_range",
+    "has_unit_keys",
+    "is_v_first",
+    "is_packed",
+)
+
+
+class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
+    """The recurrence token by token, a head's state in registers of several warps.
+
+    A single token costs one pass over the states.
+
+    Args:
+        dtype: element type of all but the states.
+        facts: fields of the call that the program is made for, by name.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(self, dtype: torch.dtype, facts: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.dtype, self.facts = dtype, facts
+
+    @classmethod
+    def refusal(cls, call: StateRecurrenceCall) -> str | None:
+        """Refuses channels that warps do not share evenly or do not hold, and float64."""
+        if call.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+            return f"takes float16, bfloat16 and float32, not {dtype_name(call.dtype)}"
+        for name in ("key_dim", "value_dim"):
+            if getattr(call, name) % _UNIT:
+                return f"shares channels of {_UNIT}, of which {getattr(call, name)} is no multiple"
+        if call.key_dim > _MOST_CHANNELS:
+            return f"holds keys of at most {_MOST_CHANNELS} channels, not {call.key_dim}"
+        return super().refusal(call)
+
+    @classmethod
+    def entry_for(
+        cls, call: StateRecurrenceCall
+    ) -> tuple[Hashable, Callable[[], StateRecurrenceTokensKernel]]:
+        """One build for each set of facts but the number of tokens."""
+        facts = {name: getattr(call, name) for name in _FACTS}
+        return (call.dtype, *facts.values()), lambda: cls(call.dtype, facts)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.linear_attention.programs import Recurrence, build_tokens
+
+        return build_tokens(Recurrence(dtype_name(self.dtype), **self.facts)).compile(HOPPER)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        g: Tensor | None,
+        beta: Tensor | None,
+        initial_state: Tensor | None,
+        cu_seqlens: Tensor | None,
+        cu_seqlens_cpu: Tensor | None,
+        A_log: Tensor | None,  # noqa: N803
+        dt_bias: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Run each sequence."""
+        o = torch.empty_like(v, memory_format=torch.contiguous_format)
+        state = self._first_states(v, initial_state, cu_seqlens)
+        if v.numel() == 0 or state.numel() == 0:
+            return o, state.clone()
+        last = torch.empty_like(state)
+        numbers = state.flatten()  # stands for what is not read
+        if A_log is not None and dt_bias is None:
+            channels = self.facts["key_dim"] if self.facts["gate"] == "channel" else 1
+            dt_bias = A_log.new_zeros(A_log.numel() * channels)
+        starts = numbers.view(torch.int64) if cu_seqlens is None else cu_seqlens.contiguous()
+        raw = (numbers if part is None else part.contiguous() for part in (A_log, dt_bias))
+        rows = [_by_token(v if part is None else part, v) for part in (q, k, v, g, beta)]
+        self.program()(*rows, *raw, starts, state, _by_token(o, v), last)
+        return o, last
+
+    def _first_states(self, v: Tensor, initial: Tensor | None, cu_seqlens: Tensor | None) -> Tensor:
+        """The states before the first tokens."""
+        if initial is not None:
+            return aligned(initial.contiguous())
+        count = v.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+        shape = self.facts["key_dim"], self.facts["value_dim"]
+        shape = shape[::-1] if self.facts["is_v_first"] else shape
+        return v.new_zeros(count, self.facts["value_heads"], *shape, dtype=torch.float32)
+
+
+def _by_token(part: Tensor, v: Tensor) -> Tensor:
+    """A field of tokens `[B, S, …]` as `[B * S, heads, ·]`."""
+    wide = part if part.ndim == v.ndim else part[..., None]
+    return aligned(wide.contiguous()).flatten(0, 1)

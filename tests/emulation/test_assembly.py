@@ -190,6 +190,7 @@ PROGRAMS = {
             build_gemm_packed_split,
             group=128,
             columns=columns,
+            scaled=columns > 64,
             **cut._asdict(),
         )
         for columns, cut in PACKED_CUTS.items()

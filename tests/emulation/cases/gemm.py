@@ -166,6 +166,8 @@ CASES = (
     _w4a16(GemmW4A16SplitKernel, 37, 200, 768, 256, 32, 4, stages=2),
     _w4a16(GemmW4A16SplitKernel, 70, 130, 128, 128, 64, 1, rows=64),
     _w4a16(GemmW4A16SplitKernel, 9, 8, 640, 128, 16, 3),
+    _w4a16(GemmW4A16SplitKernel, 133, 136, 896, 128, 128, 3),
+    _w4a16(GemmW4A16SplitKernel, 100, 72, 512, 256, 128, 1, rows=64),
     _case("float16", 130, 264, 1000, False, True, torch.float16, WIDE),
     _case("one row", 1, 8, 8, False, True, torch.float16, TILES[-1]),
     _case("more blocks than tiles", 64, 64, 64, False, False, torch.bfloat16, TILES[-1]),

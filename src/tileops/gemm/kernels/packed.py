@@ -190,8 +190,12 @@ PACKED_CUTS = {
     16: PackedCut(192, 5, 1),
     32: PackedCut(192, 4, 1),
     64: PackedCut(128, 3, 1),
+    128: PackedCut(128, 2, 1),
 }
 """By rows of the activation that a block multiplies."""
+
+MOST_SUMMED = 64
+"""Of these; registers hold no second sum of more, so that codes are scaled in place of sums."""
 
 
 class GemmW4A16SplitKernel(Kernel, GemmW4A16FwdInterface):
@@ -222,7 +226,7 @@ class GemmW4A16SplitKernel(Kernel, GemmW4A16FwdInterface):
     @classmethod
     def entry_for(cls, call: GemmW4A16Call) -> tuple[Hashable, Callable[[], GemmW4A16SplitKernel]]:
         """One build for each group size and class of row counts."""
-        columns = min(columns for columns in PACKED_CUTS if columns >= min(call.m, 64))
+        columns = min(columns for columns in PACKED_CUTS if columns >= min(call.m, 128))
         constants = call.group_size, columns, call.sm_count
         return constants, lambda: cls(*constants)
 
@@ -233,16 +237,26 @@ class GemmW4A16SplitKernel(Kernel, GemmW4A16FwdInterface):
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
-        """Other cuts whose sums registers hold."""
-        cuts = (PackedCut(64, 3, 2), PackedCut(128, 3, 1), PackedCut(192, 4, 1))
-        return [cut._asdict() for cut in cuts[: 2 if self.columns == 64 else 3]]
+        """Other cuts whose sums registers hold, and copies the memory."""
+        cuts = (
+            PackedCut(64, 2, 1),
+            PackedCut(64, 3, 2),
+            PackedCut(128, 3, 1),
+            PackedCut(192, 4, 1),
+        )
+        fit = {64: cuts[1:3], 128: cuts[:1]}.get(self.columns, cuts[1:])
+        return [cut._asdict() for cut in fit]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.gemm.programs import build_gemm_packed_split
 
-        program = build_gemm_packed_split(group=self.group_size, columns=self.columns, **config)
-        return program.compile(HOPPER)
+        return build_gemm_packed_split(
+            group=self.group_size,
+            columns=self.columns,
+            scaled=self.columns > MOST_SUMMED,
+            **config,
+        ).compile(HOPPER)
 
     def forward(
         self, activation: Tensor, packed_weight: Tensor, weight_scale: Tensor, weight_zero: Tensor

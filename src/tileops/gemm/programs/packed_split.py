@@ -14,6 +14,42 @@ from tileops.gemm.programs.ring import WARP, WARPGROUP, WARPS, Tiling, advance, 
 _RUNS = 2  # of a step, so that a row of its codes fills 128 bytes
 _STEP_WORDS = _RUNS * RUN // WORD
 
+_SCALE_TILE = r"""
+static __device__ __forceinline__ int tileops_twice(float half) {
+  __half2 both = __float2half2_rn(half);
+  return *reinterpret_cast<int*>(&both);
+}
+// What decoding takes off: 1024, whose last bits a code takes the place of, and a zero point.
+static __device__ __forceinline__ int tileops_offset(unsigned char zero) {
+  return tileops_twice(1024.0f + zero);
+}
+// As tileops_decode_tile, codes less their zero points times their scales.
+static __device__ __forceinline__ void tileops_scale_tile(void* to, const void* from,
+                                                          const int* offsets, const int* scales,
+                                                          int run, int thread) {
+  int* registers = static_cast<int*>(to);
+  #pragma unroll
+  for (int below = 0; below < 2; ++below) {
+    const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * below;
+    #pragma unroll
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      const int place = (4 * run + quarter) ^ (row & 7);
+      const int4 four = *reinterpret_cast<const int4*>(static_cast<const char*>(from) + 128 * row +
+                                                       16 * place);
+      const int words[4] = {four.x, four.y, four.z, four.w};
+      #pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const int bits = ((words[word] >> 4 * (thread % 4)) & 0x000f000f) | 0x64006400;
+        __half2 scaled =
+            __hmul2(__hsub2(tileops_halves(bits), tileops_halves(offsets[below])),
+                    tileops_halves(scales[below]));
+        registers[8 * quarter + 2 * word + below] = *reinterpret_cast<int*>(&scaled);
+      }
+    }
+  }
+}
+"""
+
 _DECODE_TILE = r"""
 // A run of codes of a tile, 128 swizzled bytes a row, as the left operand of the products of a
 // warpgroup: what a thread holds are neighbouring columns, each two of them in one word.
@@ -66,6 +102,64 @@ def _producer(tiling: Tiling):
     return produce
 
 
+def _codes_layout(rows: int):
+    """Where the left operand of products lies in the registers of a warpgroup."""
+    return T.Fragment(
+        (rows, RUN),
+        forward_thread_fn=lambda i, j: i // 16 * WARP + i % 8 * 4 + j % 8 // 2,
+        forward_index_fn=lambda i, j: j // 8 * 4 + i % 16 // 8 * 2 + j % 2,
+    )
+
+
+def _scaling_consumer(tiling: Tiling, group: int):
+    """As `_consumer`, of codes that are scaled before they are multiplied, and rounded for that.
+
+    Sums need no second copy in registers, so that a tile may have more columns.
+    """
+    release = releaser(tiling)
+    rows, columns = tiling.rows, tiling.columns
+
+    @T.macro
+    def fetch(S, Z, offsets, scales, row, N, groups, run):
+        for i in T.unroll(2):
+            place = T.min(row + 8 * i, N - 1)
+            share = T.min(T.truncdiv(run, group // RUN), groups - 1)
+            offsets[i] = T.call_extern("int32", "tileops_offset", Z[place, share])
+            scales[i] = T.call_extern("int32", "tileops_twice", T.cast(S[place, share], "float32"))
+
+    @T.macro
+    def multiply(
+        S, Z, Xs, Ws, acc, full, empty, first, steps, top, N, groups, thread,
+        slot: T.Ref, phase: T.Ref,
+    ):  # fmt: skip
+        codes = T.alloc_fragment((rows, RUN), "float16")
+        offsets = T.alloc_local((2,), "int32")
+        scales = T.alloc_local((2,), "int32")
+        T.annotate_layout({codes: _codes_layout(rows)})
+        row = top + thread // WARP * 16 + thread % WARP // 4
+        T.clear(acc)
+        fetch(S, Z, offsets, scales, row, N, groups, first * _RUNS)
+        for step in T.serial(steps):
+            T.barrier_wait(full[slot], phase)
+            for i in tuple(range(_RUNS)):
+                T.call_extern(
+                    "handle", "tileops_scale_tile", T.access_ptr(codes, "w"),
+                    T.access_ptr(Ws[slot, 0, 0], "r", extent=rows * _STEP_WORDS),
+                    offsets.data, scales.data, i, thread,
+                )  # fmt: skip
+                fetch(S, Z, offsets, scales, row, N, groups, (first + step) * _RUNS + i + 1)
+                T.wgmma_gemm(
+                    codes, Xs[slot * _RUNS + i, :, :], acc,
+                    transpose_B=True, policy=T.GemmWarpPolicy.FullRow,
+                )  # fmt: skip
+                T.wait_wgmma(0)
+                T.warpgroup_fence_operand(acc, num_regs=columns // 2)
+            release(empty, slot, thread)
+            advance(slot, phase, tiling.stages)
+
+    return multiply
+
+
 def _consumer(tiling: Tiling, group: int):
     """Makes the macro by which the warpgroups decode and multiply the steps of a part.
 
@@ -91,15 +185,7 @@ def _consumer(tiling: Tiling, group: int):
         part = T.alloc_fragment((rows, columns), "float32")
         scale = T.alloc_fragment((rows,), "float32")
         zeros = T.alloc_local((2,), "int32")
-        T.annotate_layout(
-            {
-                codes: T.Fragment(
-                    (rows, RUN),
-                    forward_thread_fn=lambda i, j: i // 16 * WARP + i % 8 * 4 + j % 8 // 2,
-                    forward_index_fn=lambda i, j: j // 8 * 4 + i % 16 // 8 * 2 + j % 2,
-                )
-            }
-        )
+        T.annotate_layout({codes: _codes_layout(rows)})
         row = top + thread // WARP * 16 + thread % WARP // 4
         T.clear(acc)
         fetch_zeros(Z, zeros, row, N, groups, first * _RUNS)
@@ -132,7 +218,7 @@ def _consumer(tiling: Tiling, group: int):
 
 
 def build_gemm_packed_split(
-    *, group: int, rows: int, columns: int, stages: int, resident: int
+    *, group: int, rows: int, columns: int, stages: int, resident: int, scaled: bool = False
 ) -> Program:
     """`D = X W^T` with `W = (q - zero) * scale`: blocks multiply parts of K, then parts add up.
 
@@ -149,10 +235,11 @@ def build_gemm_packed_split(
         columns: rows of `X` that it multiplies, a power of two from 8.
         stages: buffers of the ring between copying and multiplying.
         resident: blocks of a multiprocessor, which registers must suffice for.
+        scaled: whether codes are scaled before they are multiplied, and rounded; else sums are.
     """
     tiling = Tiling(rows, columns, RUN * _RUNS, stages)
     produce = _producer(tiling)
-    multiply = _consumer(tiling, group)
+    multiply = (_scaling_consumer if scaled else _consumer)(tiling, group)
     consumers = tiling.warpgroups * WARPGROUP
     M, N, groups, splits = (T.dynamic(name) for name in ("M", "N", "groups", "splits"))
 
@@ -191,7 +278,7 @@ def build_gemm_packed_split(
     ):
         with T.Kernel(
             T.ceildiv(N, rows), T.ceildiv(M, columns), splits, threads=consumers + WARP,
-            prelude=DECODE + _DECODE_TILE,
+            prelude=DECODE + (_SCALE_TILE if scaled else _DECODE_TILE),
         ) as (bn, bm, part):  # fmt: skip
             T.annotate_min_blocks_per_sm(resident)
             acc = T.alloc_fragment((rows, columns), "float32")

@@ -125,6 +125,12 @@ inline half_t fma(half_t a, half_t b, half_t c) {  // exact in float64 but for i
   return half_t(double(a) * double(b) + double(c));
 }
 inline half2 __hfma2(half2 a, half2 b, half2 c) { return {fma(a.x, b.x, c.x), fma(a.y, b.y, c.y)}; }
+inline half2 __hmul2(half2 a, half2 b) {
+  return {half_t(double(a.x) * double(b.x)), half_t(double(a.y) * double(b.y))};
+}
+inline half2 __hsub2(half2 a, half2 b) {
+  return {half_t(double(a.x) - double(b.x)), half_t(double(a.y) - double(b.y))};
+}
 inline float2 __half22float2(half2 from) { return {from.x, from.y}; }
 inline __nv_bfloat162 __float22bfloat162_rn(float2 from) {
   return {bfloat16_t(from.x), bfloat16_t(from.y)};

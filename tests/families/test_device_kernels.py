@@ -257,10 +257,11 @@ def expert_call(layout=TIGHT, rows=512, k=64, activation=None, out_dtype=torch.b
     return MoEGroupedGemmCall(*facts, arch=90, sm_count=132)
 
 
+@pytest.mark.parametrize("layout", [TIGHT, MaskedLayoutSpec(64)])
 @pytest.mark.parametrize("activation", [None, "silu_and_mul", "gelu_and_mul"])
-def test_rows_of_experts_are_multiplied_as_groups(activation) -> None:
-    op = MoEGroupedGemmFwdOp(TIGHT, activation=activation)
-    call = expert_call(activation=activation)
+def test_rows_of_experts_are_multiplied_as_groups(layout, activation) -> None:
+    op = MoEGroupedGemmFwdOp(layout, activation=activation)
+    call = expert_call(layout, activation=activation)
     assert op.key_for("grouped_gemm", call) == "pipelined"
     assert MoEGroupedGemmPipelinedKernel.entry_for(call)[0][4] == GROUP_TILES[1]
 
@@ -268,7 +269,6 @@ def test_rows_of_experts_are_multiplied_as_groups(activation) -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (expert_call(MaskedLayoutSpec(64)), "multiplies contiguous rows, not masked ones"),
         (expert_call(rows=0), "has nothing to multiply without rows"),
         (
             expert_call(ContiguousLayoutSpec.tight_per_row(), experts=2049),

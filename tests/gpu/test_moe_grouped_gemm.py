@@ -7,7 +7,7 @@ import torch
 
 from tileops.moe import MoEGroupedGemmFwdOp
 from tileops.moe.reference import moe_grouped_gemm, moe_grouped_gemm_canonical
-from tileops.moe.types.layouts import ContiguousLayoutSpec
+from tileops.moe.types.layouts import ContiguousLayoutSpec, MaskedLayoutSpec
 
 LAYOUTS = [
     (ContiguousLayoutSpec.tight_physical_psum(), [0, 700, 700, 1024]),
@@ -16,17 +16,22 @@ LAYOUTS = [
 ]
 
 
+MASKED = MaskedLayoutSpec(300), [300, 0, 1, 130]
 KINDS = [
     (*LAYOUTS[0], "silu_and_mul", None),
     (*LAYOUTS[1], "gelu_and_mul", None),
     (*LAYOUTS[2], "silu_and_mul", torch.float32),
     (*LAYOUTS[0], None, torch.float32),
+    (*MASKED, None, None),
+    (*MASKED, "silu_and_mul", None),
+    (MaskedLayoutSpec(9), [0, 9, 0, 3], "gelu_and_mul", torch.float32),
 ]
 
 
 @pytest.mark.parametrize(("layout", "metadata", "activation", "out_dtype"), KINDS)
 def test_every_kind_of_product_is_accurate(draw, serving, layout, metadata, activation, out_dtype):
-    a = draw(1024, 1096, dtype=torch.bfloat16, scale=0.1)
+    is_masked = isinstance(layout, MaskedLayoutSpec)
+    a = draw(*((4, layout.max_m) if is_masked else (1024,)), 1096, dtype=torch.bfloat16, scale=0.1)
     b = draw(4, 528, 1096, dtype=torch.bfloat16)
     places = torch.tensor(metadata, dtype=torch.int32, device="cuda")
     op = MoEGroupedGemmFwdOp(layout, activation=activation, out_dtype=out_dtype)

@@ -152,9 +152,7 @@ class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
 
     @classmethod
     def refusal(cls, call: MoEGroupedGemmCall) -> str | None:
-        """Refuses masked rows, other element types, pitches not to be copied, and many experts."""
-        if isinstance(call.layout, MaskedLayoutSpec):
-            return "multiplies contiguous rows, not masked ones"
+        """Refuses other element types, pitches not to be copied, and too many experts of rows."""
         if call.rows == 0:
             return "has nothing to multiply without rows"
         if _places(call.layout) == "owners" and call.experts > MOST_OWNERS:

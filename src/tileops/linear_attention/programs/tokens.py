@@ -139,7 +139,7 @@ def _reader(how: Recurrence):
 
 
 def _taker(how: Recurrence):
-    """Makes the macro by which a token passes a warp's part of the state; `v` becomes the result."""
+    """Makes the macro that passes a token through a warp's state; `v` becomes the result."""
 
     @T.macro
     def contract(x, state, sums):

@@ -29,6 +29,21 @@ def test_each_configuration_is_lowered_once(on_chip: None) -> None:
     assert len({program.source for program in found}) > 1
 
 
+def test_calls_that_share_a_build_share_its_program(
+    on_chip: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [call for call in drawn("RMSNormFwdOp") if call.tensors["x"].dtype == "bfloat16"]
+    monkeypatch.setattr(lowering, "drawn", lambda op: few)
+    right = RMSNormOnChipKernel.entry_for.__func__  # type: ignore[attr-defined]
+
+    def forgetful(cls: Any, call: Any) -> Any:
+        return call.dtype, right(cls, call)[1]
+
+    monkeypatch.setattr(RMSNormOnChipKernel, "entry_for", classmethod(forgetful))
+    with pytest.raises(AssertionError, match="have one identity, so that what is built for one"):
+        list(lowering.lower_all("RMSNormFwdOp"))
+
+
 def test_a_program_that_does_not_lower_is_named(
     on_chip: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,9 @@
 
 Calls drawn from an op's signature and its workload rows are followed as on a Hopper GPU, and every
 TileLang kernel of a pack or a backend that serves one is built and has its programs lowered: that
-of the default configuration for each build, those of all others for the first. That finds what
-TileLang refuses; it says nothing of what is computed.
+of the default configuration for each build, those of all others for the first. Another call that
+shares a build has to have its program. That finds what TileLang refuses, and constants that an
+identity lacks; it says nothing of what is computed.
 Kernels of this library are run by tests of its own, on an emulated device.
 """
 
@@ -66,6 +67,16 @@ def lowered_kernels(op: str) -> dict[str, type[Kernel]]:
     }
 
 
+def _assert_same(first: tuple[CallSpec, Lowered], call: CallSpec, found: Lowered) -> None:
+    """Calls that share a build share its program."""
+    before, program = first
+    assert program.source == found.source, (
+        f"{found.kernel}: {before.describe()} and {call.describe()} have one identity, so that "
+        "what is built for one serves the other, and their programs differ: the identity has to "
+        "hold all that is compiled in"
+    )
+
+
 def _is_ours(cls: type[Kernel]) -> bool:
     return cls.__module__.partition(".")[0] == TREE
 
@@ -74,22 +85,30 @@ def lower_all(op: str) -> Iterator[Lowered]:
     """Lower every program of an op's kernels from outside.
 
     Raises:
-        AssertionError: a kernel cannot be built, or a program not lowered.
+        AssertionError: a kernel cannot be built, a program not lowered, or two calls of one
+            identity have programs that differ.
     """
     wanted = lowered_kernels(op)
     table = implementation_table(class_of(op))
-    seen: set[tuple[str, Hashable]] = set()
+    seen: dict[tuple[str, Hashable], tuple[CallSpec, Lowered]] = {}
+    compared: set[tuple[str, Hashable]] = set()
     tuned: set[str] = set()
     for interface, asked in _requests(op):
         for key in wanted.keys() & set(table.keys_by_interface[interface]):
             cls = wanted[key]
             call = _for_arch(asked, cls)
             if judge(key, cls, call).reason is None:
-                identity = build_of(cls, call)[0]
-                if (key, identity) not in seen:
-                    seen.add((key, identity))
-                    yield from _lowered(cls, call, tuned=key not in tuned)
+                build = key, build_of(cls, call)[0]
+                if build not in seen:
+                    found = list(_lowered(cls, call, tuned=key not in tuned))
                     tuned.add(key)
+                    if found:
+                        seen[build] = call, found[0]
+                    yield from found
+                elif build not in compared and call != seen[build][0]:
+                    compared.add(build)
+                    for found_again in list(_lowered(cls, call, tuned=False))[:1]:
+                        _assert_same(seen[build], call, found_again)
 
 
 def told(ops: Iterable[str], lowered: Counter[tuple[str, str]]) -> Iterator[str]:

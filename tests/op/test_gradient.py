@@ -8,6 +8,7 @@ import torch
 from toys import define, spec, tensor, unique
 
 from tileops import Op, OpNotAvailableError, manifest
+from tileops.elementwise import SiluFwdOp
 
 FORALL = {"forall": {"S": "Shape", "T": "DType[float32 | float64]"}}
 ALPHA = {"alpha": {"type": "float", "default": 1.0}}
@@ -183,6 +184,15 @@ def test_inputs_without_a_gradient_are_refused():
     )
     op(x, w.detach()).sum().backward()
     assert torch.equal(x.grad, torch.full((4,), 2.0))
+
+
+def test_the_function_of_torch_that_an_op_mirrors_is_named():
+    with pytest.raises(RuntimeError) as caught:
+        SiluFwdOp()(torch.ones(2, requires_grad=True))
+    assert str(caught.value) == (
+        "SiluFwdOp: input requires grad, but the spec names no backward op; call it under "
+        "torch.no_grad() for detached results, or torch.nn.functional.silu, which it mirrors"
+    )
 
 
 def test_dtypes_without_a_gradient_are_refused():

@@ -148,9 +148,11 @@ def refuse_gradient_dtype(op: Any, name: str, tensor: torch.Tensor) -> NoReturn:
 
 
 def _no_gradient(op: Any, names: str, cause: str) -> RuntimeError:
+    mirrored = op._spec.ref_api or ""
+    instead = f", or {mirrored}, which it mirrors" if mirrored.startswith("torch.") else ""
     return RuntimeError(
         f"{op._spec.name}: {names} requires grad, but {cause}; call it under torch.no_grad() for "
-        "detached results"
+        f"detached results{instead}"
     )
 
 

@@ -789,7 +789,10 @@ class GeluAndMulBwdOp(_fused_gated.GeluAndMulBwdOp):
         """
 
 class GeluAndMulFwdOp(_fused_gated.GeluAndMulFwdOp):
-    """`gelu(x[:, :N]) * x[:, N:]`. Source: FlashInfer's `gelu_and_mul`."""
+    """`gelu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+
+    Source: FlashInfer's `gelu_and_mul`.
+    """
 
     def __init__(self, *, target: str | None = None) -> None:
         """Construct the op.
@@ -882,6 +885,8 @@ class GeluTanhAndMulBwdOp(_fused_gated.GeluTanhAndMulBwdOp):
 
 class GeluTanhAndMulFwdOp(_fused_gated.GeluTanhAndMulFwdOp):
     """`gelu(x[:, :N]) * x[:, N:]` by the tanh approximation.
+
+    The caller flattens leading axes: `x.flatten(0, -2)`.
 
     Source: FlashInfer's `gelu_tanh_and_mul`.
     """
@@ -2053,7 +2058,10 @@ class SiluAndMulBwdOp(_fused_gated.SiluAndMulBwdOp):
         """
 
 class SiluAndMulFwdOp(_fused_gated.SiluAndMulFwdOp):
-    """`silu(x[:, :N]) * x[:, N:]`. Source: FlashInfer's `silu_and_mul`."""
+    """`silu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+
+    Source: FlashInfer's `silu_and_mul`.
+    """
 
     def __init__(self, *, target: str | None = None) -> None:
         """Construct the op.

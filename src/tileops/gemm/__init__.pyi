@@ -230,6 +230,8 @@ class GemmFp8FwdOp(_ops.GemmFp8FwdOp):
 class GemmFwdOp(_ops.GemmFwdOp):
     """Matrix product; by default the second factor is a weight `[N, K]` (NT).
 
+    Axes before the matrix are flattened by the caller: `x.flatten(0, -2)`.
+
     Source: `torch.matmul` of two matrices.
     """
 

@@ -97,6 +97,8 @@ class _GemmOp(_ContractionOp):
 class GemmFwdOp(_GemmOp):
     """Matrix product; by default the second factor is a weight `[N, K]` (NT).
 
+    Axes before the matrix are flattened by the caller: `x.flatten(0, -2)`.
+
     Source: `torch.matmul` of two matrices.
     """
 

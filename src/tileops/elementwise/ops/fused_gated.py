@@ -45,19 +45,27 @@ class _GatedOp(Op):
 
 
 class SiluAndMulFwdOp(_GatedOp):
-    """`silu(x[:, :N]) * x[:, N:]`. Source: FlashInfer's `silu_and_mul`."""
+    """`silu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+
+    Source: FlashInfer's `silu_and_mul`.
+    """
 
     function = "silu"
 
 
 class GeluAndMulFwdOp(_GatedOp):
-    """`gelu(x[:, :N]) * x[:, N:]`. Source: FlashInfer's `gelu_and_mul`."""
+    """`gelu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+
+    Source: FlashInfer's `gelu_and_mul`.
+    """
 
     function = "gelu"
 
 
 class GeluTanhAndMulFwdOp(_GatedOp):
     """`gelu(x[:, :N]) * x[:, N:]` by the tanh approximation.
+
+    The caller flattens leading axes: `x.flatten(0, -2)`.
 
     Source: FlashInfer's `gelu_tanh_and_mul`.
     """

@@ -197,7 +197,7 @@ def _latent(name, batch, entries, heads, width, dtype, blocks):
         (heads, width, dtype, blocks),
         inputs,
         multi_head_latent_attention_decode_with_kv_cache,
-        contains=("tl::wgmma_ss", "tl::wgmma_rs", "tl::tma_load", "tl::tma_store"),
+        contains=("tl::wgmma_ss", "tl::wgmma_rs", "tl::tma_load"),
         absolute=ABSOLUTE[dtype],
     )
 
@@ -233,4 +233,6 @@ CASES = (
     _paged("last positions", [310], [1], 6, 2, 128, 64, F16, softcap=5.0, rotary=128),
     _latent("latent, one part", 1, 300, 64, 512, F16, 1),
     _latent("latent, parts, odd heads", 2, 450, 130, 128, BF16, 18),
+    _latent("latent, many tiles", 1, 700, 100, 128, F16, 1),
+    _latent("latent, few heads", 1, 300, 16, 256, BF16, 2),
 )

@@ -24,7 +24,8 @@ from tileops.kernels import Kernel
 
 _COLUMNS = 64  # keys of a tile
 _ROWS = 64  # heads of a tile
-_MERGED = 16  # parts that a thread reads at once
+_MERGERS = 256  # threads that merge the parts of a head
+_MERGED = 8  # parts that a thread reads at once
 
 STAGES: Mapping[int, int] = {64: 6, 128: 3, 256: 3}
 """Buffers of the rings, by head size: two blocks fit a multiprocessor, of the widest heads one."""
@@ -51,6 +52,14 @@ class SplitPrograms(NamedTuple):
             self.merge(*memory, out, parts)
 
 
+def merge_of(heads: int, size: int, dtype: str) -> Callable[..., None]:
+    """The program that merges parts of `size` channels."""
+    from tileops.attention.programs.parts import build_merge
+
+    groups = 4 * _MERGERS // size
+    return build_merge(heads, size, dtype, groups=groups, rows=_MERGED).compile(HOPPER)
+
+
 def compile_split(
     group: Group, *, window: int = -1, page: int = 0, rotation: Any = None
 ) -> SplitPrograms:
@@ -59,13 +68,12 @@ def compile_split(
         Decoding,
         build_decode,
         build_decode_paged,
-        build_merge,
     )
 
     how = Decoding(_COLUMNS, STAGES[group.head_dim], window, page, rotation)
     build = build_decode_paged if page else build_decode
-    merge = build_merge(group.heads, group.head_dim, group.dtype_name, rows=_MERGED)
-    return SplitPrograms(build(group.of_programs(), how=how).compile(HOPPER), merge.compile(HOPPER))
+    merge = merge_of(group.heads, group.head_dim, group.dtype_name)
+    return SplitPrograms(build(group.of_programs(), how=how).compile(HOPPER), merge)
 
 
 class DenseAttentionDecodeKernel(Kernel, DenseAttentionFwdInterface):

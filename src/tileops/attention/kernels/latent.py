@@ -12,14 +12,16 @@ from torch import Tensor
 
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import aligned
-from tileops.attention.kernels.decode import SplitPrograms
+from tileops.attention.kernels.decode import SplitPrograms, merge_of
 from tileops.attention.kernels.device import HALVES, part_count
 from tileops.attention.kernels.softmax import SoftmaxAttention
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
-_ROWS = 64  # heads of a tile
-_COLUMNS = 128  # entries that a block takes at once
-_MERGED = 4  # parts that a thread reads at once
+_WIDEST = 512  # channels of which a warpgroup keeps half
+_ROWS = 64  # heads of a warpgroup
+_COLUMNS = 128  # entries that a block of the widest takes at once
+_TILES: Mapping[int, tuple[int, int]] = {128: (128, 3), 256: (64, 3)}
+"""Entries of a tile, and buffers of the ring, by channels of narrower latents."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +131,25 @@ class LatentDecodePipelinedKernel(Kernel, LatentDecodeFwdInterface):
         constants = (call.heads, call.latent_dim, call.dtype, call.sm_count)
         return constants, lambda: cls(*constants)
 
+    @property
+    def _warpgroups(self) -> int:
+        """Warpgroups of a block that have heads of their own."""
+        return 1 if self.latent_dim == _WIDEST or self.heads <= _ROWS else 2
+
     def make_program(self, config: Mapping[str, Any]) -> SplitPrograms:
         """Compile both programs."""
-        from tileops.attention.programs.decode import build_merge
         from tileops.attention.programs.latent import Latent, build_latent_decode
+        from tileops.attention.programs.latent_rows import Rows, build_latent_decode_rows
 
         name = dtype_name(self.dtype)
         scale = (self.latent_dim + self.ROPE) ** -0.5
-        attend = build_latent_decode(Latent(self.heads, self.latent_dim, self.ROPE, name, scale))
-        merge = build_merge(self.heads, self.latent_dim, name, rows=_MERGED)
-        return SplitPrograms(attend.compile(HOPPER), merge.compile(HOPPER))
+        latent = Latent(self.heads, self.latent_dim, self.ROPE, name, scale)
+        if self.latent_dim == _WIDEST:
+            attend = build_latent_decode(latent)
+        else:
+            how = Rows(self._warpgroups, *_TILES[self.latent_dim])
+            attend = build_latent_decode_rows(latent, how=how)
+        return SplitPrograms(attend.compile(HOPPER), merge_of(self.heads, self.latent_dim, name))
 
     def forward(self, q: Tensor, q_pe: Tensor, k: Tensor, k_pe: Tensor) -> Tensor:
         """Attend."""
@@ -146,8 +157,9 @@ class LatentDecodePipelinedKernel(Kernel, LatentDecodeFwdInterface):
         if entries == 0:
             return torch.zeros(q.shape, dtype=q.dtype, device=q.device)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        blocks = q.shape[0] * -(-self.heads // _ROWS)
-        parts = part_count(blocks, -(-entries // _COLUMNS), self.blocks)
+        blocks = q.shape[0] * -(-self.heads // (_ROWS * self._warpgroups))
+        columns, _ = _TILES.get(self.latent_dim, (_COLUMNS, 0))
+        parts = part_count(blocks, -(-entries // columns), self.blocks)
         operands = (q, q_pe, k[:, :, 0], k_pe[:, :, 0])
         rows = (aligned(part.contiguous()) for part in operands)
         self.program().run(*rows, out=out, parts=parts)

@@ -1,6 +1,6 @@
 """TileLang programs of attention by one query of each request, which reading the keys bounds.
 
-The keys of a request are shared by several blocks, whose parts a second program merges. Requests,
+The keys of a request are shared by several blocks, whose parts `merge` puts together. Requests,
 lengths and parts are run-time values; heads, tile, window and page are compiled in. Scores, softmax
 and sums are float32; weights are rounded to the dtype before they meet the values.
 
@@ -13,6 +13,7 @@ import tilelang.language as T
 
 from tileops._programs.program import Program
 from tileops.attention.programs.pages import page_reader, piece_count
+from tileops.attention.programs.parts import part_writer
 from tileops.attention.programs.rotation import Rotation, turner
 from tileops.attention.programs.softmax import (
     FLOOR,
@@ -24,6 +25,7 @@ from tileops.attention.programs.softmax import (
     arrive,
     online_softmax,
     release,
+    ring,
 )
 
 _CONSUMERS = 9  # the named barrier of the warpgroup: lower ones are the compiler's
@@ -49,19 +51,12 @@ class Decoding:
     rotation: Rotation | None = None
 
 
-def _ring(stages: int):
-    """The buffer and the phase of a step; divisions by other than powers of two cost."""
-    if stages & (stages - 1) == 0:
-        return (lambda step: step % stages), (lambda step: step // stages % 2)
-    return (lambda step: T.truncmod(step, stages)), (lambda step: T.truncdiv(step, stages) % 2)
-
-
 # What macros share travels in their arguments, which would take a line each.
 # fmt: off
 def _producer(heads: Heads, how: Decoding):
     """Makes the macro by which one warp copies the queries, then keys and values, last first."""
     BN, D, page = how.columns, heads.size, how.page
-    slot, phase = _ring(how.stages)
+    slot, phase = ring(how.stages)
     if page:
         look_up, copy_tile = page_reader(BN, D, page)
 
@@ -105,7 +100,7 @@ def _consumer(heads: Heads, how: Decoding):
     Scores of the next keys are issued before the values of the current ones.
     """
     BN, D = how.columns, heads.size
-    slot, phase = _ring(how.stages)
+    slot, phase = ring(how.stages)
     bound, weigh_first, weigh = online_softmax(heads, ROWS, BN)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
@@ -194,26 +189,7 @@ def _block(heads: Heads, how: Decoding):
     produce = _producer(heads, how)
     attend = _consumer(heads, how)
     turn = turner(how.rotation, ROWS, WARPGROUP, spread=False)
-
-    @T.macro
-    def store(A, m, sums, part, Partial, Lse, Out, token, head, rows, split, splits):
-        for i in T.Parallel(ROWS):
-            part[i] = T.if_then_else(sums[i] == 0.0, 0.0, 1.0 / sums[i])
-        if splits == 1:
-            for i, j in T.Parallel(ROWS, D):
-                if i < rows:
-                    Out[token, head + i, j] = A[i, j] * part[i]
-        else:
-            for i, j in T.Parallel(ROWS, D):
-                if i < rows:
-                    Partial[((token * heads.count + head + i) * splits + split) * D + j] = (
-                        A[i, j] * part[i]
-                    )
-            for i in T.Parallel(ROWS):
-                if i < rows:
-                    Lse[(token * heads.count + head + i) * splits + split] = T.if_then_else(
-                        sums[i] == 0.0, FLOOR, m[i] + T.log2(sums[i])
-                    )
+    store = part_writer(heads.count, ROWS, D)
 
     @T.macro
     def run(Q, K, V, table, Turns, Partial, Lse, Out, b, place, token, keys, split, splits):
@@ -302,6 +278,7 @@ def build_decode(heads: Heads, *, how: Decoding) -> Program:
         splits: T.int32,
     ):
         with T.Kernel(B * places * splits, threads=WARPGROUP + WARP) as block:
+            T.pdl_trigger()
             b = T.alloc_var("int32", init=0)
             place = T.alloc_var("int32", init=0)
             place = T.truncdiv(block, splits)
@@ -349,6 +326,7 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
         splits: T.int32,
     ):
         with T.Kernel(B * places * splits, threads=WARPGROUP + WARP) as block:
+            T.pdl_trigger()
             b = T.alloc_var("int32", init=0)
             place = T.alloc_var("int32", init=0)
             token = T.alloc_var("int32", init=0)
@@ -363,71 +341,3 @@ def build_decode_paged(heads: Heads, *, how: Decoding) -> Program:
             )  # fmt: skip
 
     return Program(decode, _SETTINGS)
-
-
-def build_merge(heads: int, size: int, dtype: str, *, rows: int) -> Program:
-    """The parts of split attention into one: each weighs as much as its sum of exponentials.
-
-    Tensors: `Partial [T * H * splits * size]` and `Lse [T * H * splits]` float32, the latter to
-    base 2, `Out [T, H, size]`; contiguous, none empty.
-
-    Args:
-        heads: query heads, H.
-        size: channels of a head of the result, a multiple of 64.
-        dtype: element type of the result.
-        rows: parts that a thread reads at once, a power of two up to 32.
-    """
-    count = max(1, size // WARPGROUP)  # channels of a thread
-    tokens, area, height = T.dynamic("tokens"), T.dynamic("area"), T.dynamic("height")
-
-    @T.prim_func
-    def merge(
-        Partial: T.Tensor((area,), "float32"),
-        Lse: T.Tensor((height,), "float32"),
-        Out: T.Tensor((tokens, heads, size), dtype),
-        splits: T.int32,
-    ):
-        with T.Kernel(tokens * heads, threads=size // count) as block:
-            thread = T.get_thread_binding()
-            parts = T.alloc_local((rows, count), "float32")
-            result = T.alloc_local((count,), "float32")
-            weight = T.alloc_var("float32", init=0.0)
-            largest = T.alloc_var("float32", init=FLOOR)
-            next_largest = T.alloc_var("float32", init=FLOOR)
-            total = T.alloc_var("float32", init=0.0)
-            for v in T.unroll(count):
-                result[v] = 0
-            for c in T.serial(T.ceildiv(splits, WARP)):  # a weight for each thread of a warp
-                weight = T.if_then_else(
-                    c * WARP + thread % WARP < splits,
-                    Lse[block * splits + T.min(c * WARP + thread % WARP, splits - 1)],
-                    FLOOR,
-                )
-                next_largest = T.max(largest, T.warp_reduce_max(weight))
-                weight = T.exp2(weight - next_largest)
-                largest = T.exp2(largest - next_largest)
-                total = total * largest + T.warp_reduce_sum(weight)
-                for v in T.unroll(count):
-                    result[v] = result[v] * largest
-                largest = next_largest
-                for g in T.serial(T.ceildiv(T.min(splits - c * WARP, WARP), rows)):
-                    for i in T.unroll(rows):
-                        for v in T.vectorized(count):
-                            parts[i, v] = T.if_then_else(
-                                c * WARP + g * rows + i < splits,
-                                Partial[
-                                    (block * splits + T.min(c * WARP + g * rows + i, splits - 1))
-                                    * size
-                                    + thread * count
-                                    + v
-                                ],
-                                0,
-                            )
-                    for i in T.unroll(rows):
-                        for v in T.unroll(count):
-                            result[v] = result[v] + parts[i, v] * T.shfl_sync(weight, g * rows + i)
-            total = 1.0 / total
-            for v in T.vectorized(count):
-                Out[block // heads, block % heads, thread * count + v] = result[v] * total
-
-    return Program(merge, _SETTINGS)

@@ -23,7 +23,7 @@ from tileops.attention.programs.softmax import FLOOR, PANEL, ROWS, WARP, WARPGRO
 COLUMNS = 64
 """Entries of a tile."""
 _SUMS_BARRIER, _LEFT_BARRIER, _RIGHT_BARRIER = 8, 9, 10  # named; lower ones are the compiler's
-_FEW, _MANY = 24, 240  # registers of threads that copy, and that multiply
+FEW, MANY = 24, 240  # registers of threads that copy, and that multiply
 _SETTINGS = {"tl.enable_fast_math": True, "tl.disable_buffer_init_check": True}
 
 
@@ -426,6 +426,7 @@ def build_latent_decode(latent: Latent) -> Program:
         splits: T.int32,
     ):
         with T.Kernel(B * splits * cuts, threads=3 * WARPGROUP) as block:
+            T.pdl_trigger()
             Ql = T.alloc_shared((ROWS, half), dtype)
             Qr = T.alloc_shared((ROWS, half), dtype)
             Qp = T.alloc_shared((ROWS, DR), dtype)
@@ -472,7 +473,7 @@ def build_latent_decode(latent: Latent) -> Program:
             end = T.min((split + 1) * begin, end)
             begin = T.min(split * begin, end)
             if thread >= 2 * WARPGROUP:
-                T.dec_max_nreg(_FEW)
+                T.dec_max_nreg(FEW)
                 if thread < 2 * WARPGROUP + WARP:
                     produce(
                         Q, QR, C, R, Ql, Qr, Qp, L0, R0, P0, L1, R1, P1, q_full, l0_full, r0_full,
@@ -480,7 +481,7 @@ def build_latent_decode(latent: Latent) -> Program:
                         b, head, begin, end,
                     )
             elif thread < WARPGROUP:
-                T.inc_max_nreg(_MANY)
+                T.inc_max_nreg(MANY)
                 left(
                     Ql, Qr, Qp, L0, R0, P0, L1, q_full, l0_full, r0_full, p0_full, l0_empty,
                     l1_empty, even_max, odd_max, even_weights, odd_weights, rope_read, maxima,
@@ -488,7 +489,7 @@ def build_latent_decode(latent: Latent) -> Program:
                     splits, begin, end, N, thread,
                 )
             else:
-                T.inc_max_nreg(_MANY)
+                T.inc_max_nreg(MANY)
                 right(
                     Ql, Qr, Qp, L1, R1, P1, R0, q_full, l1_full, r1_full, p1_full, r0_empty,
                     r1_empty, even_max, odd_max, even_weights, odd_weights, rope_read, maxima,

@@ -172,8 +172,26 @@ def producer(heads: Heads, tiling: Tiling, source: Source):
     return produce
 
 
-def _score(tiling: Tiling, mask: Mask):
-    """Makes the macros that hide keys and that issue the scores of a tile in a warpgroup's turn."""
+def turns(warpgroups: int):
+    """Makes the macros by which a warpgroup takes its turn to multiply, and passes it on."""
+
+    @T.macro
+    def take_turn(thread):
+        if warpgroups > 1:
+            T.sync_threads(TURN_BARRIER + thread // WARPGROUP, 2 * WARPGROUP)
+
+    @T.macro
+    def pass_turn(thread):
+        if warpgroups > 1:
+            T.named_barrier_arrive(
+                TURN_BARRIER + (thread // WARPGROUP + 1) % warpgroups, 2 * WARPGROUP
+            )
+
+    return take_turn, pass_turn
+
+
+def _hider(tiling: Tiling, mask: Mask):
+    """Makes the macro that hides keys."""
     BM, BN = tiling.rows, tiling.columns
 
     def is_seen(column, position, keys):
@@ -194,17 +212,7 @@ def _score(tiling: Tiling, mask: Mask):
                 S[i, j], -T.infinity("float32"),
             )
 
-    @T.macro
-    def take_turn(thread):
-        T.sync_threads(TURN_BARRIER + thread // WARPGROUP, 2 * WARPGROUP)
-
-    @T.macro
-    def pass_turn(thread):
-        T.named_barrier_arrive(
-            TURN_BARRIER + (thread // WARPGROUP + 1) % tiling.warpgroups, 2 * WARPGROUP
-        )
-
-    return hide, take_turn, pass_turn
+    return hide
 
 
 def _steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
@@ -215,7 +223,8 @@ def _steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     """
     BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
     bound, weigh_first, weigh = online_softmax(heads, BM, BN)
-    hide, take_turn, pass_turn = _score(tiling, mask)
+    hide = _hider(tiling, mask)
+    take_turn, pass_turn = turns(tiling.warpgroups)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
     @T.macro

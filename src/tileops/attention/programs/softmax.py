@@ -84,6 +84,13 @@ def online_softmax(heads: Heads, rows: int, columns: int):
     return bound, weigh_first, weigh
 
 
+def ring(stages: int):
+    """The buffer and the phase of a step; divisions by other than powers of two cost."""
+    if stages & (stages - 1) == 0:
+        return (lambda step: step % stages), (lambda step: step // stages % 2)
+    return (lambda step: T.truncmod(step, stages)), (lambda step: T.truncdiv(step, stages) % 2)
+
+
 @T.macro
 def release(barriers, slot, thread):
     """Hands a buffer back, once for each warp."""

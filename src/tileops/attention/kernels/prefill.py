@@ -104,7 +104,9 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         from tileops.attention.programs.prefill import Mask, Tiling
 
         size = self.group.head_dim
-        tiling = Tiling(ROWS[size], **config, reuses=size == WIDEST)
+        is_widest = size == WIDEST
+        joins = not is_widest and self.window.right <= 0  # else a query may see nothing
+        tiling = Tiling(ROWS[size], **config, reuses=is_widest, joins=joins)
         program = build_attention_pipelined(
             self.group.of_programs(),
             mask=Mask(*self.window),

@@ -8,7 +8,8 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 import tilelang.language as T
 
 from tileops._programs.program import Program
-from tileops.attention.programs.prefill import SETTINGS, Mask, Source, Tiling, block_of
+from tileops.attention.programs.prefill import SETTINGS, Mask, Source, Tiling
+from tileops.attention.programs.prefill_block import block_of
 from tileops.attention.programs.softmax import WARPGROUP, Heads
 
 _L2_BYTES = 32 << 20  # of keys and values that blocks share at a time

@@ -17,7 +17,7 @@ import tilelang.language as T
 from tileops._programs.program import Program
 from tileops.attention.programs.latent import FEW, MANY, Latent
 from tileops.attention.programs.parts import part_writer
-from tileops.attention.programs.prefill import SETTINGS, turns
+from tileops.attention.programs.prefill import SETTINGS
 from tileops.attention.programs.softmax import (
     FLOOR,
     ROWS,
@@ -29,6 +29,7 @@ from tileops.attention.programs.softmax import (
     online_softmax,
     release,
     ring,
+    turns,
 )
 
 

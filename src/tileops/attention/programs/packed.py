@@ -10,7 +10,8 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 import tilelang.language as T
 
 from tileops._programs.program import Program
-from tileops.attention.programs.prefill import SETTINGS, Mask, Source, Tiling, block_of
+from tileops.attention.programs.prefill import SETTINGS, Mask, Source, Tiling
+from tileops.attention.programs.prefill_block import block_of
 from tileops.attention.programs.softmax import WARP, WARPGROUP, Heads
 
 

@@ -16,24 +16,16 @@ import tilelang.language as T
 from tileops.attention.programs.pages import page_reader, piece_count
 from tileops.attention.programs.rotation import Rotation, turner
 from tileops.attention.programs.softmax import (
-    PANEL,
     ROWS,
-    WARP,
     WARPGROUP,
-    WARPS,
     Heads,
     arrive,
     online_softmax,
     release,
+    turns,
 )
 
-TURN_BARRIER = 8  # first of the named barriers by which warpgroups take turns
-_STORE_BARRIER = 12  # first of those that they store behind
 _CONSUMERS = 15  # the named barrier of all of them
-_REGISTERS = {2: (24, 240), 3: (24, 160)}
-"""Of threads that copy, and that multiply, by the number of warpgroups that do."""
-_PAGED_REGISTERS = {2: (56, 224), 3: (32, 160)}
-"""Likewise where rows of many pages are looked up."""
 SETTINGS = {
     "tl.enable_fast_math": True,
     "tl.disable_buffer_init_check": True,
@@ -64,6 +56,8 @@ class Tiling:
         queries: buffers of query tiles.
         stages: buffers of the rings of keys and of values.
         reuses: whether results leave through the buffer of their queries, for want of another.
+        joins: whether a tile's first scores are issued with the last values of the one before it;
+            each tile then has keys to see, and results have a buffer of their own.
     """
 
     rows: int
@@ -71,6 +65,7 @@ class Tiling:
     queries: int = 2
     stages: int = 2
     reuses: bool = False
+    joins: bool = False
 
     @property
     def warpgroups(self) -> int:
@@ -172,24 +167,6 @@ def producer(heads: Heads, tiling: Tiling, source: Source):
     return produce
 
 
-def turns(warpgroups: int):
-    """Makes the macros by which a warpgroup takes its turn to multiply, and passes it on."""
-
-    @T.macro
-    def take_turn(thread):
-        if warpgroups > 1:
-            T.sync_threads(TURN_BARRIER + thread // WARPGROUP, 2 * WARPGROUP)
-
-    @T.macro
-    def pass_turn(thread):
-        if warpgroups > 1:
-            T.named_barrier_arrive(
-                TURN_BARRIER + (thread // WARPGROUP + 1) % warpgroups, 2 * WARPGROUP
-            )
-
-    return take_turn, pass_turn
-
-
 def _hider(tiling: Tiling, mask: Mask):
     """Makes the macro that hides keys."""
     BM, BN = tiling.rows, tiling.columns
@@ -215,7 +192,7 @@ def _hider(tiling: Tiling, mask: Mask):
     return hide
 
 
-def _steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
+def steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     """Makes the macros of the first tile of keys, and of each tile after it.
 
     Scores of the next keys are issued before the values of the current ones, and their softmax is
@@ -289,14 +266,39 @@ def _steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
         if source.is_packed:
             clear_tail(Vs, v_full, step, nb, keys)
 
-    return begin, advance
+    @T.macro
+    def turn_over(
+        Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, part,
+        step: T.Ref, slot, thread, bx, nb, queries, keys,
+    ):
+        """The last values of a tile, and the first scores of the next; their sums in `part`."""
+        T.barrier_wait(k_full[(step + 1) % stages], ((step + 1) // stages) % 2)
+        take_turn(thread)
+        T.wgmma_gemm(
+            Qs[slot, :, :], Ks[(step + 1) % stages, :, :], S,
+            transpose_B=True, clear_accum=True, **layout,
+        )
+        T.barrier_wait(v_full[step % stages], (step // stages) % 2)
+        T.wgmma_gemm(P, Vs[step % stages, :, :], A, **layout)
+        pass_turn(thread)
+        T.wait_wgmma(1)
+        T.warpgroup_fence_operand(S, num_regs=BN // 2)
+        release(k_empty, (step + 1) % stages, thread)
+        bound(S)
+        hide(S, bx, nb, queries, keys)
+        weigh_first(S, m, part)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(A, num_regs=D // 2)
+        release(v_empty, step % stages, thread)
+        T.copy(S, P)
+        step += 1
+
+    return begin, advance, turn_over
 
 
-def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
-    """Makes the macro by which the warpgroups attend to the keys of a query tile."""
+def passes(heads: Heads, tiling: Tiling, mask: Mask, advance):
+    """Makes the macros for all tiles of keys but the first, and for the last values of a tile."""
     BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
-    begin, advance = _steps(heads, tiling, mask, source)
-    turn = turner(source.rotation, BM, tiling.threads, spread=True)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
     @T.macro
@@ -306,10 +308,6 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     ):
         cut = T.alloc_var("int32", init=0)  # tiles from here on are cut at the right
         whole = T.alloc_var("int32", init=0)  # tiles before this are cut at the left
-        begin(
-            Qs, Ks, Vs, k_full, k_empty, v_full, S, P, m, sums, step, slot, thread, bx, end - 1,
-            queries, keys,
-        )
         cut = end - 1
         whole = first
         if mask.right >= 0:
@@ -337,17 +335,38 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
                 )
 
     @T.macro
-    def finish(Vs, v_full, v_empty, P, A, sums, step: T.Ref, thread):
+    def finish(Vs, v_full, v_empty, P, A, step: T.Ref, thread):
         T.barrier_wait(v_full[step % stages], (step // stages) % 2)
         T.wgmma_gemm(P, Vs[step % stages, :, :], A, **layout)
         T.wait_wgmma(0)
         T.warpgroup_fence_operand(A, num_regs=D // 2)
         release(v_empty, step % stages, thread)
         step += 1
+
+    return see, finish
+
+
+def normaliser(heads: Heads, tiling: Tiling):
+    """Makes the macro that divides a tile's result by its sums."""
+    BM, D = tiling.rows, heads.size
+
+    @T.macro
+    def normalise(A, sums):
         for i in T.Parallel(BM):
             sums[i] = T.if_then_else(sums[i] == 0.0, 0.0, 1.0 / sums[i])
         for i, j in T.Parallel(BM, D):
             A[i, j] = A[i, j] * sums[i]
+
+    return normalise
+
+
+def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
+    """Makes the macro by which the warpgroups attend to the keys of a query tile."""
+    BM = tiling.rows
+    begin, advance, _ = steps(heads, tiling, mask, source)
+    see, finish = passes(heads, tiling, mask, advance)
+    normalise = normaliser(heads, tiling)
+    turn = turner(source.rotation, BM, tiling.threads, spread=True)
 
     @T.macro
     def attend(
@@ -364,172 +383,20 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
             T.fence_proxy_async()
             T.sync_threads(_CONSUMERS, tiling.threads)
         T.fill(A, 0)
-        if source.is_packed or mask.right != 0:  # a query may see nothing
-            for _ in T.serial(T.min(end - first, 1)):  # whole, where an if would be split up
-                see(
-                    Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
-                    shrink, step, slot, thread, bx, first, end, queries, keys,
-                )
-                finish(Vs, v_full, v_empty, P, A, sums, step, thread)
-            if not tiling.reuses:
-                release(q_empty, slot, thread)
-        else:
-            see(
-                Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
-                step, slot, thread, bx, first, end, queries, keys,
+        T.fill(sums, 0)
+        for _ in T.serial(T.min(end - first, 1)):  # whole, where an if would be split up
+            begin(
+                Qs, Ks, Vs, k_full, k_empty, v_full, S, P, m, sums, step, slot, thread, bx,
+                end - 1, queries, keys,
             )
-            if not tiling.reuses:
-                release(q_empty, slot, thread)
-            finish(Vs, v_full, v_empty, P, A, sums, step, thread)
+            see(
+                Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part,
+                shrink, step, slot, thread, bx, first, end, queries, keys,
+            )
+            finish(Vs, v_full, v_empty, P, A, step, thread)
+        if not tiling.reuses:
+            release(q_empty, slot, thread)
+        normalise(A, sums)
 
     return attend
-
-
-def writer(heads: Heads, tiling: Tiling, source: Source):
-    """Makes the macro by which each warpgroup stores its rows, not waiting for the others."""
-    D, BM = heads.size, tiling.rows
-
-    @T.macro
-    def send(Os, slot, Out, thread, b, h, row):
-        part = thread // WARPGROUP
-        for c in tuple(range(0, D, PANEL)):
-            if source.is_packed:
-                T.tma_copy(
-                    Os[slot, part * ROWS : part * ROWS + ROWS, c : c + PANEL],
-                    Out[row + part * ROWS : row + part * ROWS + ROWS, h, c : c + PANEL],
-                    leader_scope_threads=WARPGROUP,
-                )
-            else:
-                T.tma_copy(
-                    Os[slot, part * ROWS : part * ROWS + ROWS, c : c + PANEL],
-                    Out[b, row + part * ROWS : row + part * ROWS + ROWS, h, c : c + PANEL],
-                    leader_scope_threads=WARPGROUP,
-                )
-
-    @T.macro
-    def settle(thread):
-        """Waits until the warpgroup's last store has left its buffer."""
-        if T.shuffle_elect(WARPGROUP):
-            T.tma_store_wait(0)
-        T.sync_threads(_STORE_BARRIER + thread // WARPGROUP, WARPGROUP)
-
-    @T.macro
-    def stage(A, Os, slot, thread):
-        for i, j in T.Parallel(BM, D):
-            Os[slot, i, j] = A[i, j]
-        T.fence_proxy_async()
-        T.sync_threads(_STORE_BARRIER + thread // WARPGROUP, WARPGROUP)
-
-    @T.macro
-    def write(A, Qs, Os, q_empty, Out, thread, tile, b, h, row):
-        if tiling.reuses:
-            slot = (tile - 1) % tiling.queries
-            stage(A, Qs, slot, thread)
-            send(Qs, slot, Out, thread, b, h, row)
-            settle(thread)
-            release(q_empty, slot, thread)
-        else:
-            settle(thread)
-            stage(A, Os, 0, thread)
-            send(Os, 0, Out, thread, b, h, row)
-
-    @T.macro
-    def write_some(A, Qs, q_empty, Out, thread, tile, h, row, count):
-        """Only `count` rows, from registers."""
-        for i, j in T.Parallel(BM, D):
-            if i < count:
-                Out[row + i, h, j] = A[i, j]
-        if tiling.reuses:
-            release(q_empty, (tile - 1) % tiling.queries, thread)
-
-    return write, write_some
-def block_of(heads: Heads, tiling: Tiling, mask: Mask, source: Source, locate):
-    """Makes the macro that is one block: a warp that copies and warpgroups that take turns.
-
-    Args:
-        heads: what attends.
-        tiling: how it is cut up.
-        mask: what is seen.
-        source: where operands come from.
-        locate: macro that sets query tile and head, counted over all requests, of a turn; it takes
-            the turn, then four numbers that the block's macro is given for it.
-    """
-    BM, BN, D, dtype, stages = tiling.rows, tiling.columns, heads.size, heads.dtype, tiling.stages
-    releases = WARPS * tiling.warpgroups
-    few, many = (_PAGED_REGISTERS if source.page else _REGISTERS)[tiling.warpgroups]
-    find = tile_range(tiling, mask)
-    produce = producer(heads, tiling, source)
-    attend = consumer(heads, tiling, mask, source)
-    write, write_some = writer(heads, tiling, source)
-
-    @T.macro
-    def run(
-        Q, K, V, table, Turns, Out, turns, where, walk, section, total,
-        q_row, k_row, queries, keys, bx: T.Ref, head: T.Ref,
-    ):
-        Qs = T.alloc_shared((tiling.queries, BM, D), dtype)
-        Ks = T.alloc_shared((stages, BN, D), dtype)
-        Vs = T.alloc_shared((stages, BN, D), dtype)
-        Os = Qs if tiling.reuses else T.alloc_shared((1, BM, D), dtype)
-        S = T.alloc_fragment((BM, BN), "float32")
-        P = T.alloc_fragment((BM, BN), dtype)
-        A = T.alloc_fragment((BM, D), "float32")
-        m = T.alloc_fragment((BM,), "float32")
-        last = T.alloc_fragment((BM,), "float32")
-        sums = T.alloc_fragment((BM,), "float32")
-        part = T.alloc_fragment((BM,), "float32")
-        shrink = T.alloc_fragment((BM,), "float32")
-        q_full = T.alloc_barrier([1] * tiling.queries)
-        q_empty = T.alloc_barrier([releases] * tiling.queries)
-        k_full = T.alloc_barrier([1] * stages)
-        k_empty = T.alloc_barrier([releases] * stages)
-        v_full = T.alloc_barrier([1] * stages)
-        v_empty = T.alloc_barrier([releases] * stages)
-        thread = T.get_thread_binding()
-        first = T.alloc_var("int32", init=0)
-        end = T.alloc_var("int32", init=0)
-        step = T.alloc_var("int32", init=0)
-        tile = T.alloc_var("int32", init=0)
-        if thread >= tiling.threads:
-            T.dec_max_nreg(few)
-            if thread < tiling.threads + WARP:
-                for turn in T.serial(turns):
-                    locate(turn, where, walk, section, total, bx, head)
-                    find(bx, queries, keys, first, end)
-                    produce(
-                        Q, K, V, table, Qs, Ks, Vs, q_full, q_empty, k_full, k_empty, v_full,
-                        v_empty, step, tile, head // heads.count, head % heads.count, q_row, k_row,
-                        bx, first, end, keys,
-                    )
-        else:
-            T.inc_max_nreg(many)
-            if thread >= tiling.threads - WARPGROUP:
-                T.named_barrier_arrive(TURN_BARRIER, 2 * WARPGROUP)
-            for turn in T.serial(turns):
-                locate(turn, where, walk, section, total, bx, head)
-                find(bx, queries, keys, first, end)
-                attend(
-                    Qs, Ks, Vs, Turns, q_full, q_empty, k_full, k_empty, v_full, v_empty, S, P, A,
-                    m, last, sums, part, shrink, step, tile, thread, bx, first, end, queries, keys,
-                )
-                if source.is_packed:
-                    if bx * BM + BM <= queries:
-                        write(
-                            A, Qs, Os, q_empty, Out, thread, tile, 0, head % heads.count,
-                            q_row + bx * BM,
-                        )
-                    else:
-                        write_some(
-                            A, Qs, q_empty, Out, thread, tile, head % heads.count, q_row + bx * BM,
-                            queries - bx * BM,
-                        )
-                else:
-                    write(
-                        A, Qs, Os, q_empty, Out, thread, tile, head // heads.count,
-                        head % heads.count, bx * BM,
-                    )
-            if T.shuffle_elect(WARPGROUP):
-                T.tma_store_wait(0)
-
-    return run
 # fmt: on

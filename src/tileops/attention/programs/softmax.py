@@ -13,6 +13,7 @@ PANEL = 64  # columns of a swizzled tile that lie together, hence of one copy by
 ROWS = 64  # query rows of one warpgroup
 WARP, WARPGROUP = 32, 128
 WARPS = WARPGROUP // WARP
+_TURN_BARRIER = 8  # first of the named barriers by which warpgroups take turns
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,24 @@ def ring(stages: int):
     if stages & (stages - 1) == 0:
         return (lambda step: step % stages), (lambda step: step // stages % 2)
     return (lambda step: T.truncmod(step, stages)), (lambda step: T.truncdiv(step, stages) % 2)
+
+
+def turns(warpgroups: int):
+    """Makes the macros by which a warpgroup takes its turn to multiply, and passes it on."""
+
+    @T.macro
+    def take_turn(thread):
+        if warpgroups > 1:
+            T.sync_threads(_TURN_BARRIER + thread // WARPGROUP, 2 * WARPGROUP)
+
+    @T.macro
+    def pass_turn(thread):
+        if warpgroups > 1:
+            T.named_barrier_arrive(
+                _TURN_BARRIER + (thread // WARPGROUP + 1) % warpgroups, 2 * WARPGROUP
+            )
+
+    return take_turn, pass_turn
 
 
 @T.macro

@@ -17,6 +17,8 @@ from tileops.attention.programs import prefill
 from tileops.attention.programs.decode import Decoding, build_decode, build_decode_paged
 from tileops.attention.programs.dense import build_attention_pipelined
 from tileops.attention.programs.latent import Latent, build_latent_decode
+from tileops.attention.programs.latent_rows import Rows as LatentRows
+from tileops.attention.programs.latent_rows import build_latent_decode_rows
 from tileops.attention.programs.packed import build_attention_packed, build_attention_paged
 from tileops.attention.programs.rotation import Rotation
 from tileops.attention.programs.softmax import Heads
@@ -90,7 +92,7 @@ def heads(width: int, softcap: float = 0.0) -> Heads:
 
 
 def attend(width: int, *tiling: int, softcap: float = 0.0, **mask: int) -> Program:
-    cut = prefill.Tiling(*tiling, reuses=width == 256)
+    cut = prefill.Tiling(*tiling, reuses=width == 256, joins=width < 256)
     mask = prefill.Mask(**mask)
     return build_attention_pipelined(heads(width, softcap), mask=mask, tiling=cut, blocks=132)
 
@@ -108,6 +110,11 @@ def packed(width: int, *tiling: int, page: int = 0, turned: int = 0, **mask: int
 def decode(width: int, *how: int) -> Program:
     build = build_decode_paged if how[-1] else build_decode
     return build(heads(width), how=Decoding(*how))
+
+
+def latent_rows(width: int, *how: int) -> Program:
+    latent = Latent(128, width, 64, "bfloat16", 0.1)
+    return build_latent_decode_rows(latent, how=LatentRows(*how))
 
 
 def scaled(scales_a: str, scales_b: str, *tiling: int) -> Program:
@@ -209,6 +216,8 @@ PROGRAMS = {
     "pages": lambda: packed(128, 128, 128, 1, page=16, turned=128, right=0),
     "pages, widest heads": lambda: packed(256, 128, 64, 1, page=64, turned=256, right=0),
     "latent": lambda: build_latent_decode(Latent(128, 512, 64, "bfloat16", 0.1)),
+    "latent, rows": lambda: latent_rows(128, 2, 128, 3),
+    "latent, rows of 256 channels": lambda: latent_rows(256, 2, 64, 3),
     "decode, widest heads": lambda: decode(256, 64, 3, 100, 0),
     "decode, pages": lambda: decode(128, 64, 3, -1, 16),
 }

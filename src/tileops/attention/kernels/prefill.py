@@ -91,7 +91,7 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         """Wider tiles leave room for one query tile only, and few registers for changed scores."""
         narrow = {"columns": 128, "queries": 2}
         if self.group.head_dim == WIDEST:
-            return [{"columns": 64, "queries": 1}]
+            return [{"columns": widest_columns(self.group), "queries": 1}]
         if self.group.head_dim == 64:
             return [narrow]
         if self.window.left >= 0 or self.group.softcap:
@@ -104,9 +104,9 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         from tileops.attention.programs.prefill import Mask, Tiling
 
         size = self.group.head_dim
-        joins = self.window.right <= 0  # else a query may see nothing
-        pieces = 4 if size == WIDEST else 1
-        tiling = Tiling(ROWS[size], **config, joins=joins, pieces=pieces)
+        is_widest = size == WIDEST
+        joins = not is_widest and self.window.right <= 0  # else a query may see nothing
+        tiling = Tiling(ROWS[size], **config, reuses=is_widest, joins=joins)
         program = build_attention_pipelined(
             self.group.of_programs(),
             mask=Mask(*self.window),

@@ -58,7 +58,6 @@ class Tiling:
         reuses: whether results leave through the buffer of their queries, for want of another.
         joins: whether a tile's first scores are issued with the last values of the one before it;
             each tile then has keys to see, and results have a buffer of their own.
-        pieces: how many pieces of its columns the result of a tile leaves in.
     """
 
     rows: int
@@ -67,17 +66,11 @@ class Tiling:
     stages: int = 2
     reuses: bool = False
     joins: bool = False
-    pieces: int = 1
 
     @property
     def warpgroups(self) -> int:
         """Warpgroups that multiply."""
         return self.rows // ROWS
-
-    @property
-    def outs(self) -> int:
-        """Buffers of pieces of a result."""
-        return min(2, self.pieces)
 
     @property
     def threads(self) -> int:

@@ -41,44 +41,37 @@ _PAGED_REGISTERS = {2: (56, 224), 3: (32, 160)}
 # What macros share travels in their arguments, which would take a line each.
 # fmt: off
 def _writer(heads: Heads, tiling: Tiling, source: Source):
-    """Makes the macros by which each warpgroup stores its rows, not waiting for the others."""
+    """Makes the macro by which each warpgroup stores its rows, not waiting for the others."""
     D, BM = heads.size, tiling.rows
-    width = D // tiling.pieces
 
     @T.macro
-    def send(Os, slot, Out, thread, b, h, row, column):
+    def send(Os, slot, Out, thread, b, h, row):
         part = thread // WARPGROUP
-        for c in tuple(range(0, width, PANEL)):
+        for c in tuple(range(0, D, PANEL)):
             if source.is_packed:
                 T.tma_copy(
                     Os[slot, part * ROWS : part * ROWS + ROWS, c : c + PANEL],
-                    Out[
-                        row + part * ROWS : row + part * ROWS + ROWS, h,
-                        column + c : column + c + PANEL,
-                    ],
+                    Out[row + part * ROWS : row + part * ROWS + ROWS, h, c : c + PANEL],
                     leader_scope_threads=WARPGROUP,
                 )
             else:
                 T.tma_copy(
                     Os[slot, part * ROWS : part * ROWS + ROWS, c : c + PANEL],
-                    Out[
-                        b, row + part * ROWS : row + part * ROWS + ROWS, h,
-                        column + c : column + c + PANEL,
-                    ],
+                    Out[b, row + part * ROWS : row + part * ROWS + ROWS, h, c : c + PANEL],
                     leader_scope_threads=WARPGROUP,
                 )
 
     @T.macro
     def settle(thread):
-        """Waits until the warpgroup's last store but what others buffers hold has left its own."""
+        """Waits until the warpgroup's last store has left its buffer."""
         if T.shuffle_elect(WARPGROUP):
-            T.tma_store_wait(tiling.outs - 1)
+            T.tma_store_wait(0)
         T.sync_threads(_STORE_BARRIER + thread // WARPGROUP, WARPGROUP)
 
     @T.macro
-    def stage(A, Os, slot, thread, column):
-        for i, j in T.Parallel(BM, width):
-            Os[slot, i, j] = A[i, column + j]
+    def stage(A, Os, slot, thread):
+        for i, j in T.Parallel(BM, D):
+            Os[slot, i, j] = A[i, j]
         T.fence_proxy_async()
         T.sync_threads(_STORE_BARRIER + thread // WARPGROUP, WARPGROUP)
 
@@ -86,15 +79,14 @@ def _writer(heads: Heads, tiling: Tiling, source: Source):
     def write(A, Qs, Os, q_empty, Out, thread, tile, b, h, row):
         if tiling.reuses:
             slot = (tile - 1) % tiling.queries
-            stage(A, Qs, slot, thread, 0)
-            send(Qs, slot, Out, thread, b, h, row, 0)
+            stage(A, Qs, slot, thread)
+            send(Qs, slot, Out, thread, b, h, row)
             settle(thread)
             release(q_empty, slot, thread)
         else:
-            for c in tuple(range(tiling.pieces)):
-                settle(thread)
-                stage(A, Os, c % tiling.outs, thread, c * width)
-                send(Os, c % tiling.outs, Out, thread, b, h, row, c * width)
+            settle(thread)
+            stage(A, Os, 0, thread)
+            send(Os, 0, Out, thread, b, h, row)
 
     @T.macro
     def write_some(A, Qs, q_empty, Out, thread, tile, h, row, count):
@@ -228,7 +220,7 @@ def block_of(heads: Heads, tiling: Tiling, mask: Mask, source: Source, locate):
         Qs = T.alloc_shared((tiling.queries, BM, D), dtype)
         Ks = T.alloc_shared((stages, BN, D), dtype)
         Vs = T.alloc_shared((stages, BN, D), dtype)
-        Os = Qs if tiling.reuses else T.alloc_shared((tiling.outs, BM, D // tiling.pieces), dtype)
+        Os = Qs if tiling.reuses else T.alloc_shared((1, BM, D), dtype)
         S = T.alloc_fragment((BM, BN), "float32")
         P = T.alloc_fragment((BM, BN), dtype)
         A = T.alloc_fragment((BM, D), "float32")

@@ -208,9 +208,9 @@ PROGRAMS = {
         )
     ),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
-    "attention": lambda: attend(128, 128, 160, 1, right=0),
+    "attention": lambda: attend(128, 128, 128, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),
-    "attention, window": lambda: attend(128, 128, 128, 1, left=1024, right=0),
+    "attention, window": lambda: attend(128, 128, 128, left=1024, right=0),
     "attention, widest heads, bound": lambda: attend(256, 128, 64, 1, right=0, softcap=3.0),
     "packed requests, narrow heads": lambda: packed(64, 192, 128, 1, right=0),
     "pages": lambda: packed(128, 128, 128, 1, page=16, turned=128, right=0),

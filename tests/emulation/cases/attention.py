@@ -202,13 +202,13 @@ def _latent(name, batch, entries, heads, width, dtype, blocks):
     )
 
 
-NARROW = {"columns": 128, "queries": 2}
+JOINED = {"joins": True}
 F16, BF16 = torch.float16, torch.bfloat16
 
 CASES = (
     _case("causal 128", 1, 300, 350, 2, 1, 128, True, F16),
     _case("full 128", 2, 130, 330, 2, 2, 128, False, BF16),
-    _case("narrow tiles 128", 1, 300, 300, 2, 1, 128, True, BF16, config=NARROW),
+    _case("causal 128, joined", 1, 300, 300, 2, 1, 128, True, BF16, config=JOINED),
     _case("causal 64", 1, 200, 420, 3, 1, 64, True, BF16),
     _case("full 64", 1, 400, 100, 2, 1, 64, False, F16, 0.3),
     _case("more keys than queries", 1, 2, 390, 2, 1, 128, True, BF16),

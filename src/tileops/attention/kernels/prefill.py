@@ -83,20 +83,19 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Keys of a tile, and buffers of query tiles."""
+        """Keys of a tile, buffers of query tiles, and whether tiles are joined."""
         return self.autotune_configs[0]
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
-        """Wider tiles leave room for one query tile only, and few registers for changed scores."""
-        narrow = {"columns": 128, "queries": 2}
+        """The widest heads leave room for narrow tiles only; what may see nothing is not joined."""
         if self.group.head_dim == WIDEST:
-            return [{"columns": widest_columns(self.group), "queries": 1}]
-        if self.group.head_dim == 64:
-            return [narrow]
-        if self.window.left >= 0 or self.group.softcap:
-            return [{"columns": 128, "queries": 1}]
-        return [{"columns": 160, "queries": 1}, narrow]
+            return [{"columns": widest_columns(self.group), "queries": 1, "joins": False}]
+        plain = {"columns": 128, "queries": 2}
+        if self.window.right > 0:
+            return [{**plain, "joins": False}]
+        joins = self.group.head_dim == 64 or self.window.right < 0
+        return [{**plain, "joins": joins}, {**plain, "joins": not joins}]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
@@ -104,9 +103,7 @@ class DenseAttentionPipelinedKernel(Kernel, DenseAttentionFwdInterface):
         from tileops.attention.programs.prefill import Mask, Tiling
 
         size = self.group.head_dim
-        is_widest = size == WIDEST
-        joins = not is_widest and self.window.right <= 0  # else a query may see nothing
-        tiling = Tiling(ROWS[size], **config, reuses=is_widest, joins=joins)
+        tiling = Tiling(ROWS[size], **config, reuses=size == WIDEST)
         program = build_attention_pipelined(
             self.group.of_programs(),
             mask=Mask(*self.window),

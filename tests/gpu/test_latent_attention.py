@@ -36,10 +36,11 @@ def test_is_accurate_at_every_length(draw, serving, entries, width, dtype):
     assert serving(op, "latent_decode") == {"LatentDecodePipelinedKernel"}
 
 
+@pytest.mark.parametrize("width", [128, 512])
 @pytest.mark.parametrize("heads", [1, 16, 64, 100, 128])
-def test_any_number_of_heads(draw, heads):
+def test_any_number_of_heads(draw, heads, width):
     op = MultiHeadLatentAttentionDecodeWithKVCacheFwdOp()
-    check(op, tensors(draw, 2, 700, heads, 512, torch.bfloat16))
+    check(op, tensors(draw, 2, 700, heads, width, torch.bfloat16))
 
 
 def test_no_entries_give_zeros(draw, programs):
@@ -48,10 +49,11 @@ def test_no_entries_give_zeros(draw, programs):
     assert not programs
 
 
+@pytest.mark.parametrize("width", [128, 512])
 @pytest.mark.parametrize("batch", [1, 40])
-def test_large_calls_give_the_same_again_and_again(draw, batch):
+def test_large_calls_give_the_same_again_and_again(draw, batch, width):
     op = MultiHeadLatentAttentionDecodeWithKVCacheFwdOp()
-    case = tensors(draw, batch, 5000, 128, 512, torch.bfloat16)
+    case = tensors(draw, batch, 5000, 128, width, torch.bfloat16)
     first = op(*case)
     for _ in range(50):
         # An error that moves would be a race.

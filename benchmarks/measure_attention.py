@@ -265,6 +265,9 @@ def cases() -> Iterator[Case]:
     yield paged_prefill(32768, 1024, 8, llama, 256)
     yield latent(32, 4096, 128, 512)
     yield latent(128, 16384, 128, 512)
+    yield latent(16, 4096, 128, 128)
+    yield latent(32, 4096, 128, 128)
+    yield latent(8, 32768, 128, 128)
     yield paged_decode(8, 32768, 64, llama, 128)
     yield paged_decode(64, 4096, 16, llama, 128)
     yield paged_decode(64, 4096, 64, llama, 128)
@@ -274,6 +277,8 @@ def cases() -> Iterator[Case]:
     yield dense(8, 1, 4096, (128, 8), 128)
     yield dense(16, 1, 16384, (16, 4), 64)
     yield dense(8, 1, 16384, (16, 4), 256)
+    for keys in (1024, 4096, 16384, 65536):
+        yield dense(1, 1, keys, (32, 4), 128)
     for is_causal in (True, False):
         yield dense(8, 512, 512, llama, 128, is_causal)
 

@@ -203,7 +203,8 @@ class PagedDecodeKernel(PagedKernel):
     def _attend(
         self, programs: Any, operands: tuple[Tensor, ...], table: Tensor, out: Tensor
     ) -> None:
-        parts = parts_of(self.group, table.shape[0], table.shape[1] * self.pages.size)
+        keys = table.shape[1] * self.pages.size
+        parts = parts_of(self.group, table.shape[0], keys, resident=2)
         programs.run(*operands, out=out, parts=parts)
 
 

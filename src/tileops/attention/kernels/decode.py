@@ -31,10 +31,17 @@ STAGES: Mapping[int, int] = {64: 6, 128: 3, 256: 3}
 """Buffers of the rings, by head size: two blocks fit a multiprocessor, of the widest heads one."""
 
 
-def parts_of(group: Group, requests: int, keys: int) -> int:
-    """How many parts the keys of each request are cut into."""
+def parts_of(group: Group, requests: int, keys: int, *, resident: int = 1) -> int:
+    """How many parts the keys of each request are cut into.
+
+    Args:
+        group: the heads.
+        requests: how many there are.
+        keys: of a request.
+        resident: blocks that a multiprocessor is given; of the widest heads it takes one.
+    """
     cuts = -(-group.heads // group.kv_heads // _ROWS)
-    slots = group.sm_count * (2 if group.head_dim <= 128 else 1)
+    slots = group.sm_count * (resident if group.head_dim <= 128 else 1)
     return part_count(requests * group.kv_heads * cuts, -(-keys // _COLUMNS), slots)
 
 

@@ -132,7 +132,7 @@ def test_version_of_a_bare_checkout_says_so(tileops: Run, monkeypatch: pytest.Mo
         ),
         (
             ("explain", "RMSNormFwdOp", "--shape", "x=2x64"),
-            "--param normalized_shape=VALUE is needed: it has no default, its type is list[int] | tuple",
+            "--param normalized_shape=VALUE is needed: it has no default, its type is list[int] | ",
         ),
         (("demo", "a", "b", "--file", "c"), "not both"),
         (("demo", "--file", "nowhere.txt"), "nowhere.txt: No such file"),

@@ -8,12 +8,19 @@ import torch.nn.functional as F
 
 from tileops.linear_attention import GatedDeltaNetFwdOp, GLAInferenceFwdOp, KimiDeltaAttentionFwdOp
 from tileops.linear_attention import reference as exact
+from tileops.linear_attention.kernels import StateRecurrenceTokensKernel
 
 
 def check(found, wide):
     """Both results; states are float32 sums."""
     for result, other, step in zip(found, wide, (2.0**-7, 1e-4), strict=True):
         torch.testing.assert_close(result.cpu().double(), other.double(), rtol=step, atol=1e-3)
+
+
+def by_tokens(op, q, k, v, *rest):
+    """What the kernel gives, whatever the length."""
+    call = op._call(q, v, rest[3])
+    return StateRecurrenceTokensKernel.entry_for(call)[1]()(q, k, v, *rest)
 
 
 def tokens(draw, batch, length, heads, value_heads, key_dim, value_dim, width=()):
@@ -26,17 +33,17 @@ def tokens(draw, batch, length, heads, value_heads, key_dim, value_dim, width=()
 
 @pytest.mark.parametrize("v_first", [False, True])
 @pytest.mark.parametrize("shape", [(2, 1, 4, 8, 128, 128), (1, 70, 2, 2, 256, 64)], ids=str)
-def test_states_take_up_tokens(draw, serving, shape, v_first):
+def test_states_take_up_tokens(draw, shape, v_first):
     q, k, v, g, beta = tokens(draw, *shape)
     sizes = shape[4:][::-1] if v_first else shape[4:]
     state = draw(shape[0], shape[3], *sizes)
     op = GatedDeltaNetFwdOp(state_v_first=v_first)
     cpu = [part.cpu() for part in (q, k, v, g, beta, state)]
-    check(op(q, k, v, g, beta, state), exact.gated_delta_net(*cpu, state_v_first=v_first))
-    assert serving(op, "state_recurrence") == {"StateRecurrenceTokensKernel"}
+    found = by_tokens(op, q, k, v, g, beta, state, None, None, None, None)
+    check(found, exact.gated_delta_net(*cpu, state_v_first=v_first))
 
 
-def test_packed_sequences_of_raw_gates_and_channels(draw, serving):
+def test_packed_sequences_of_raw_gates_and_channels(draw):
     q, k, v, g, beta = tokens(draw, 1, 40, 2, 4, 64, 64, (64,))
     starts = torch.tensor([0, 3, 3, 39, 40], device="cuda")
     rate, bias = draw(4), draw(4 * 64)
@@ -51,11 +58,19 @@ def test_packed_sequences_of_raw_gates_and_channels(draw, serving):
     wide = exact.kimi_delta_attention(
         *(None if part is None else part.cpu() for part in inputs), **flags
     )
-    check(op(*inputs), wide)
+    check(by_tokens(op, *inputs), wide)
+
+
+def test_one_token_is_served(draw, serving):
+    q, k, v, g, beta = tokens(draw, 2, 1, 4, 8, 128, 128)
+    op = GatedDeltaNetFwdOp()
+    found = op(q, k, v, g, beta)
+    check(found, exact.gated_delta_net(*(part.cpu() for part in (q, k, v, g, beta))))
     assert serving(op, "state_recurrence") == {"StateRecurrenceTokensKernel"}
 
 
 def test_gated_linear_attention(draw):
     q, k, v, g, _ = tokens(draw, 2, 9, 3, 3, 96, 32, (96,))
     op = GLAInferenceFwdOp()
-    check(op(q, k, g, v), exact.gla_inference(*(part.cpu() for part in (q, k, g, v))))
+    found = by_tokens(op, q, k, v, g, None, None, None, None, None, None)
+    check(found, exact.gla_inference(*(part.cpu() for part in (q, k, g, v))))

@@ -54,7 +54,12 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
 
     @classmethod
     def refusal(cls, call: StateRecurrenceCall) -> str | None:
-        """Refuses channels that warps do not share evenly or do not hold, and float64."""
+        """Refuses several tokens, channels that warps do not share or hold, and float64.
+
+        It would take several, but chunks of them in products have not been timed beside it.
+        """
+        if not call.is_decode:
+            return "takes up one token, not several"
         if call.dtype not in (torch.float16, torch.bfloat16, torch.float32):
             return f"takes float16, bfloat16 and float32, not {dtype_name(call.dtype)}"
         for name in ("key_dim", "value_dim"):

@@ -115,8 +115,8 @@ def _scan(name, function, rows, n, dtype, vector, long=False, **more):
 
 
 CASES = (
-    _rows("row of a block", "sum", 3, 4096, BF16, contains=("uint4",)),
-    _rows("part of a step", "mean", 3, 5000, F32, contains=("float4",)),
+    _rows("row of a block", "sum", 3, 4096, BF16, contains=("read_once<uint4>",)),
+    _rows("part of a step", "mean", 3, 5000, F32, contains=("read_once<uint4>",)),
     _rows("rows of a warp", "amax", 9, 72, F16, lanes=32),
     _rows("ragged", "sum", 5, 4099, BF16),
     _rows("shorter than an access", "sum", 70, 3, F16, lanes=32),

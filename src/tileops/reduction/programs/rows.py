@@ -15,7 +15,7 @@ from tvm import tirx
 
 from tileops._programs.program import GUARDED, Program
 from tileops._programs.rows import WARP, assign, row_reduction
-from tileops._programs.vectors import F32, kept
+from tileops._programs.vectors import F32, READ_ONCE, kept, load_once
 from tileops.reduction.programs.folds import Fold, at
 
 _I32, _I64 = "int32", "int64"
@@ -59,8 +59,10 @@ class Rows:
         return self.rows * max(1, self.lanes // WARP)
 
 
-def row_walk(walk: Rows):
+def row_walk(walk: Rows, *, once: bool = False):
     """Makes macros that find a row and visit its elements.
+
+    With `once` nothing of it is read again; a kernel imports `READ_ONCE` for that.
 
     `locate(span, base, row, N)` fills `span` with the elements before the first whole access, the
     accesses and the elements after them; `base` with the first access and the first element, both
@@ -89,8 +91,11 @@ def row_walk(walk: Rows):
     @T.macro
     def load(x, X, base, first, n):
         for u in T.unroll(n):
-            for v in T.vectorized(vector):
-                x[u * vector + v] = X[(base[0] + (first + u * lanes)) * vector + v]
+            if once:
+                load_once(x, X[(base[0] + (first + u * lanes)) * vector], vector, u * vector)
+            else:
+                for v in T.vectorized(vector):
+                    x[u * vector + v] = X[(base[0] + (first + u * lanes)) * vector + v]
 
     @T.macro
     def sweep(visit, state, x, X, span, base, first, last, lane):
@@ -189,7 +194,7 @@ def build_row_fold(fold: Fold, walk: Rows, result: str) -> Program:
     Arguments: the input as one axis, which starts on a 16-byte boundary; `Y [M]`, `C [M]` (`Y`
     again where there is one result); the length of a row.
     """
-    locate, sweep, edges = row_walk(walk)
+    locate, sweep, edges = row_walk(walk, once=True)
     take = _taker(fold, walk)
     reduce_row = row_reduction(walk.lanes, walk.rows, fold.merge)
     lanes, rows = walk.lanes, walk.rows
@@ -203,6 +208,7 @@ def build_row_fold(fold: Fold, walk: Rows, result: str) -> Program:
         N: T.int32,
     ):
         with T.Kernel(T.ceildiv(M, rows), threads=lanes * rows) as block:
+            T.import_source(READ_ONCE)
             thread = T.get_thread_binding(0)
             x = T.alloc_local((walk.held,), in_memory(walk.dtype))
             span = T.alloc_local((3,), _I32)
@@ -229,7 +235,7 @@ def row_parts(fold: Fold, walk: Rows):
     It takes the input as `build_row_fold`, the states `[words, M * S]`, a row's length, M and S,
     and lets a launch that waits for it begin early.
     """
-    locate, sweep, edges = row_walk(walk)
+    locate, sweep, edges = row_walk(walk, once=True)
     take = _taker(fold, walk)
     lanes, rows = walk.lanes, walk.rows
     reduce_row = row_reduction(lanes, rows, fold.merge)
@@ -237,6 +243,7 @@ def row_parts(fold: Fold, walk: Rows):
     @T.macro
     def fill(X, P, N, M, S):
         with T.Kernel(T.ceildiv(M * S, rows), threads=lanes * rows) as block:
+            T.import_source(READ_ONCE)
             thread = T.get_thread_binding(0)
             x = T.alloc_local((walk.held,), in_memory(walk.dtype))
             span = T.alloc_local((3,), _I32)

@@ -74,12 +74,11 @@ class CallSpec:
             raise TypeError(f"{cls.__name__}: the fields of a call spec are no slots")
 
     def __post_init__(self) -> None:
+        _specialise(type(self))  # First: what a compiler meets here ends with it.
         values = self.__dict__
         if values["device"] is not None:
             values["device"] = normal_form(values["device"])
-        facts = {name: values.pop(name) for name in FACTS}
-        _specialise(type(self))
-        _state(self, facts)
+        _state(self, {name: values.pop(name) for name in FACTS})
 
     def __getattr__(self, name: str) -> Any:
         """Read a field from the key, or an unstated fact, and keep it on this call spec."""

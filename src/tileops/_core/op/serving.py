@@ -27,6 +27,9 @@ from tileops.errors import OpNotAvailableError
 if TYPE_CHECKING:
     from tileops._core.runtime.record import SignatureCall
 
+_MIXES = {"cpu": True, "cuda": True, "meta": False}
+"""Whether devices have automatic mixed precision, which some compilers cannot ask torch."""
+
 
 class Serving(Construction):
     """The binding of an instance to a target."""
@@ -136,7 +139,8 @@ class Serving(Construction):
         if self.compile_op_names or device is None:
             return nullcontext()
         kind = device.type
-        if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        mixes = _MIXES[kind] if kind in _MIXES else torch.amp.is_autocast_available(kind)
+        if not mixes or not torch.is_autocast_enabled(kind):
             return nullcontext()
         return torch.autocast(kind, enabled=False)
 

@@ -59,6 +59,9 @@ def held_tensor(name: str, default: Any) -> property:
         name: of the attribute.
         default: what the class gives instances that have none; `NOTHING` where it gives nothing.
     """
+    # A name of its own: a compiler takes what an instance keeps under the property's for the
+    # property.
+    place = f"_bound_{name}"
 
     def get(op: Any) -> Any:
         """The tensor of the call that runs on this thread, else the one that is bound."""
@@ -66,19 +69,19 @@ def held_tensor(name: str, default: Any) -> property:
             held = held_by(op)
             if held and name in held:
                 return held[name]
-        found = op.__dict__.get(name, default)
+        found = getattr(op, place, default)
         if found is NOTHING:
             raise _missing(op, name)
         return found
 
     def bind(op: Any, value: Any) -> None:
-        op.__dict__[name] = value
+        op.__dict__[place] = value
         held = held_by(op)
         if held:
             held[name] = value
 
     def unbind(op: Any) -> None:
-        if op.__dict__.pop(name, NOTHING) is NOTHING:
+        if op.__dict__.pop(place, NOTHING) is NOTHING:
             raise _missing(op, name)
 
     return property(get, bind, unbind)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tileops._core.dispatch.filling import fill, key_of
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import widest_access
 from tileops.elementwise.kernels.generative import (
@@ -37,6 +38,7 @@ class _FillKernel(Kernel):
     ) -> None:
         super().__init__()
         self.shape, self.dtype, self.device = shape, dtype, device
+        self._key = key_of(self)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
@@ -52,7 +54,7 @@ class _FillKernel(Kernel):
     def forward(self) -> Tensor:
         """Make the tensor."""
         output = torch.empty(self.shape, dtype=self.dtype, device=self.device)
-        self.program()(output)
+        fill(output, self._key)
         return output
 
 

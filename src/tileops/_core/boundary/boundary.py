@@ -32,7 +32,7 @@ from tileops._core.boundary.warm import held_names
 from tileops._core.codegen.loading import compile_source
 from tileops._core.runtime.likeness import ABSENT, likeness, unmade
 from tileops._core.runtime.tensors import is_ordinary, is_writable, shares_storage
-from tileops._core.runtime.tracing import is_traced, never_traced
+from tileops._core.runtime.tracing import is_compiled, is_traced, never_traced
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
 
@@ -236,7 +236,7 @@ _HELPERS: dict[str, Any] = {
     "_float": float,
     "_str": str,
     "_is_grad_enabled": torch.is_grad_enabled,
-    "_is_compiling": torch.compiler.is_compiling,
+    "_is_compiled": is_compiled,
     "_find_instance": instances.find,
     "_mark_written": mark_written,
     "_refuse_input": faults.refuse_input,

@@ -267,7 +267,7 @@ class _EntryPrinter:
         """Refuse construction-time tensors that require grad: no gradient reaches them."""
         held = held_names(self.spec)
         if held:
-            with self.writer.block("if _is_grad_enabled() and not _is_compiling()"):
+            with self.writer.block("if _is_grad_enabled() and not _is_compiled()"):
                 self.writer.line(f"_refuse_held(_op, {held!r})")
 
     def print_call(self, number: int, branch: EffectBranch) -> None:

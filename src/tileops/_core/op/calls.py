@@ -11,8 +11,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from tileops._core.boundary.faults import binding_fault, stray_real_tensors, unserved_input
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.op.kinds import Kind, keep
@@ -21,7 +19,7 @@ from tileops._core.op.passing import is_in_passing
 from tileops._core.op.serving import Serving
 from tileops._core.op.stack import Frame, Held, Report, _stack
 from tileops._core.op.state import _UNRESOLVED, Binding
-from tileops._core.runtime.tracing import is_traced
+from tileops._core.runtime.tracing import is_compiled, is_traced
 from tileops.errors import SignatureError
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class Calls(Serving):
 
     def _reword(self, error: Exception, args: Any, kwargs: Any) -> None:
         """Raise what is wrong with the arguments where an error says less."""
-        fault = None if torch.compiler.is_compiling() else self._argument_fault(error, args, kwargs)
+        fault = None if is_compiled() else self._argument_fault(error, args, kwargs)
         if fault is None:
             return
         try:

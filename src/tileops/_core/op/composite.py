@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from tileops._core.devices import building_on
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
 from tileops._core.op.entries import Entries
 from tileops._core.op.notes import add_note
 from tileops._core.op.walk import paths_down
+from tileops._core.runtime.tracing import is_compiled
 
 if TYPE_CHECKING:
     from tileops._core.op.base import Op
@@ -78,7 +77,7 @@ class Composite(Entries):
 
     def _hold(self, stage: str, identity: Hashable, given: Any, params: dict[str, Any]) -> Op:
         """Hold a sub-op that is not held yet."""
-        if torch.compiler.is_compiling():  # The identity is not shown: Dynamo cannot trace that.
+        if is_compiled():  # The identity is not shown: Dynamo cannot trace that.
             raise RuntimeError(
                 f"{self._name}: stage {stage!r} holds no sub-op for this call, and a compiler "
                 "cannot make one: call the op once before it is compiled"

@@ -19,6 +19,7 @@ from tileops._core.boundary import instances
 from tileops._core.op.composite import HeldOps
 from tileops._core.op.gradient import Differentiated
 from tileops._core.op.notes import add_note
+from tileops._core.op.stack import held_place
 from tileops._core.targets import loading
 
 Self = TypeVar("Self", bound="Copies")
@@ -139,7 +140,9 @@ class Copies(Differentiated):
         with self._bind_lock:  # A check may be moving one.
             attributes = attributes_of(self)
             for name, copies in self._placed_tensors.items():
-                attributes[name] = copies.origin(attributes[name])
+                place = held_place(name)
+                kept = place if place in attributes else name  # A slot has the name itself.
+                attributes[kept] = copies.origin(attributes[kept])
         return {
             name: value
             for name, value in attributes.items()

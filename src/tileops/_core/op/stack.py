@@ -10,9 +10,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import torch
+from tileops._core.runtime.tracing import is_compiled
 
 if TYPE_CHECKING:
+    import torch
+
     from tileops._core.runtime.record import SignatureCall
 
 Report = tuple[Any, "SignatureCall"]
@@ -52,6 +54,14 @@ NOTHING: Any = object()
 """Stands for a value that is not there."""
 
 
+def held_place(name: str) -> str:
+    """Where an instance keeps a construction-time tensor that calls may move.
+
+    A name of its own: a compiler takes what is kept under a property's name for the property.
+    """
+    return f"_bound_{name}"
+
+
 def held_tensor(name: str, default: Any) -> property:
     """The attribute of a construction-time tensor that calls may move.
 
@@ -59,13 +69,11 @@ def held_tensor(name: str, default: Any) -> property:
         name: of the attribute.
         default: what the class gives instances that have none; `NOTHING` where it gives nothing.
     """
-    # A name of its own: a compiler takes what an instance keeps under the property's for the
-    # property.
-    place = f"_bound_{name}"
+    place = held_place(name)
 
     def get(op: Any) -> Any:
         """The tensor of the call that runs on this thread, else the one that is bound."""
-        if not torch.compiler.is_compiling():
+        if not is_compiled():
             held = held_by(op)
             if held and name in held:
                 return held[name]

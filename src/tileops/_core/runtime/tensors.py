@@ -14,6 +14,7 @@ from torch.nn.parameter import Parameter, is_lazy
 
 from tileops._core.lang.dtypes import BITS
 from tileops._core.runtime.overlap import items_are_distinct
+from tileops._core.runtime.tracing import is_compiled
 
 DTYPES: Mapping[str, torch.dtype] = {
     name: getattr(torch, name) for name in BITS if hasattr(torch, name)
@@ -51,7 +52,7 @@ def is_ordinary(value: object) -> bool:
 
 def is_writable(value: object) -> bool:
     """Whether a value is an ordinary tensor that may be written, its items as they are."""
-    if torch.compiler.is_compiling():
+    if is_compiled():
         return is_ordinary(value)  # A trace can neither ask for laziness nor hold it.
     return isinstance(value, torch.Tensor) and unusual(value, written=True) is None
 

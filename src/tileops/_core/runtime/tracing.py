@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,12 +17,7 @@ def active_fake_mode() -> Any:
     return torch._C._get_dispatch_mode(_FAKE)
 
 
-def is_traced() -> bool:
-    """Whether a compiler traces this code, or a fake-tensor mode is active."""
-    return torch.compiler.is_compiling() or active_fake_mode() is not None
-
-
-def never_traced(function: FunctionType) -> None:
+def never_traced(function: Callable[..., Any]) -> None:
     """Keep a compiler from tracing a function, and what it calls, where an eager call reaches it.
 
     A compiler gives up on a frame in which an error was raised. That frame then runs as it is, but
@@ -30,3 +25,23 @@ def never_traced(function: FunctionType) -> None:
     import the compiler.
     """
     eval_frame.set_code_exec_strategy(function.__code__, _SKIPPED)
+
+
+def is_traced() -> bool:
+    """Whether a compiler traces this code, or a fake-tensor mode is active."""
+    return torch.compiler.is_dynamo_compiling() or active_fake_mode() is not None
+
+
+def is_compiled() -> bool:
+    """Whether a compiler traces this code, be it by running it on fake tensors as an export does.
+
+    The flag of torch alone does not tell: it is up in every thread while one of them compiles.
+    """
+    return torch.compiler.is_dynamo_compiling() or (
+        torch.compiler.is_compiling() and active_fake_mode() is not None
+    )
+
+
+# A compiler that gave up on the frame of a caller would make constants of them.
+never_traced(is_traced)
+never_traced(is_compiled)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tileops._core.op.notes import add_note
+from tileops._core.runtime.tracing import is_compiled
 from tileops.moe.types import (
     FusedMoEExpertsModular,
     FusedMoEPrepareAndFinalize,
@@ -51,7 +52,7 @@ def prepare(
         )
     for name, tensor in tensors.items():
         _check_form(f"{place} returned {name}", tensor, hidden.device, _DTYPES.get(name))
-    if not torch.compiler.is_compiling():
+    if not is_compiled():
         _check_extents(place, tensors, hidden.shape[1])
     return found
 
@@ -86,7 +87,7 @@ def rows(
         raise TypeError(f"{place} {found!r}, expected two lengths")
     shape = tuple(found)
     wanted = (tokens, hidden), (tokens * routes, hidden)
-    if not torch.compiler.is_compiling() and shape not in wanted:
+    if not is_compiled() and shape not in wanted:
         raise ValueError(f"{place} {shape}, expected {wanted[0]} or {wanted[1]}")
     return shape
 

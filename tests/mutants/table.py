@@ -389,7 +389,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
           "test_copies.py::test_copy_is_a_new_instance_of_the_same_construction"),
         M("if name not in _OWN and name not in _FIXED", "if name not in _FIXED",
           "test_copies.py::test_copy_is_a_new_instance_of_the_same_construction"),
-        M("attributes[name] = copies.origin(attributes[name])", "pass",
+        M("attributes[kept] = copies.origin(attributes[kept])", "pass",
           "test_copies.py::test_tensor_that_a_call_has_moved_is_copied_as_it_was_bound"),
         M("if not _trying.now:", "if True:",
           "test_misbehaviour.py::test_attribute_that_leads_back_to_the_op_is_copied_and_pickled"),

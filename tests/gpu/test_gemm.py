@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from tileops.gemm import GemmFwdOp
-from tileops.gemm.kernels import TILES, GemmPipelinedKernel, GemmSplitKernel, GemvKernel
+from tileops.gemm.kernels import (
+    TILES,
+    TILES_OF_WEIGHTS,
+    GemmPipelinedKernel,
+    GemmSplitKernel,
+    GemvKernel,
+)
 
 HALVES = [torch.float16, torch.bfloat16]
 LAYOUTS = [(False, True), (False, False), (True, True), (True, False)]
@@ -50,7 +56,15 @@ def test_every_tile_is_accurate(draw, trans_a, trans_b, tile, cluster):
         check(kernel, *operands(draw, m, n, k, trans_a, trans_b, torch.bfloat16), trans_a, trans_b)
 
 
-@pytest.mark.parametrize("m", [65, 127, 129, 1001])
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("tile", sorted({*TILES_OF_WEIGHTS} - {*TILES}), ids=str)
+def test_every_tile_of_weights_is_accurate(draw, tile, dtype):
+    kernel = GemmPipelinedKernel(False, True, dtype, tile, 132)
+    for m, n, k in [(8, 8, 8), (64, 4096, 4096), (1000, 1336, 1096), (4104, 3080, 264)]:
+        check(kernel, *operands(draw, m, n, k, False, True, dtype))
+
+
+@pytest.mark.parametrize("m", [33, 64, 65, 127, 129, 1001])
 def test_any_number_of_rows(draw, serving, m):
     op = GemmFwdOp()
     check(op, *operands(draw, m, 4096, 7168, False, True, torch.bfloat16))
@@ -68,9 +82,13 @@ def test_a_handful_of_rows(draw, serving, m, n, k, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
-    ("n", "k"), [(4096, 4096), (2112, 7168), (7168, 2112), (16384, 520), (61, 1000), (1, 8)]
+    ("m", "n", "k"),
+    [
+        *((m, n, k) for n, k in [(4096, 4096), (7168, 2112), (16384, 520)] for m in (3, 8, 15, 32)),
+        *((m, n, k) for n, k in [(2112, 7168), (61, 1000)] for m in (4, 5, 16, 63, 128)),
+        (3, 1, 8),
+    ],
 )
-@pytest.mark.parametrize("m", [3, 4, 5, 8, 15, 16, 32, 63, 64])
 def test_few_rows(draw, serving, m, n, k, dtype):
     op = GemmFwdOp()
     a, b = operands(draw, m, n, k, False, True, dtype)
@@ -81,8 +99,8 @@ def test_few_rows(draw, serving, m, n, k, dtype):
     assert serving(op, "gemm") == {"GemmSplitKernel"}
 
 
-@pytest.mark.parametrize("splits", [1, 2, 4, 8])
-@pytest.mark.parametrize("rows", [8, 16, 32, 64])
+@pytest.mark.parametrize("splits", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("rows", [8, 16, 32, 64, 128])
 def test_every_split_is_accurate(draw, rows, splits):
     kernel = GemmSplitKernel(torch.bfloat16, rows, splits)
     for m, n, k in [(rows, 2112, 7168), (rows + 1, 333, 1032)]:
@@ -90,9 +108,9 @@ def test_every_split_is_accurate(draw, rows, splits):
 
 
 @pytest.mark.parametrize("config", GemvKernel(torch.bfloat16, 1, 4).autotune_configs, ids=str)
-@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (2, 2)])
-def test_every_cut_of_a_row_is_accurate(draw, rows, columns, config):
-    kernel = GemvKernel(torch.bfloat16, rows, columns)
+@pytest.mark.parametrize(("rows", "unroll"), [(1, 4), (2, 2)])
+def test_every_cut_of_a_weight_is_accurate(draw, rows, unroll, config):
+    kernel = GemvKernel(torch.bfloat16, rows, unroll)
     kernel.config = config
     for m, n, k in [(1, 4096, 4096), (rows, 333, 7176)]:
         check(kernel, *operands(draw, m, n, k, False, True, torch.bfloat16))

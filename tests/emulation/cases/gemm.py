@@ -11,6 +11,7 @@ from tileops.gemm.kernels import (
     TILES,
     TILES_FP8,
     TILES_FP8_BY_ROW,
+    TILES_OF_WEIGHTS,
     GemmFp8PipelinedKernel,
     GemmPipelinedKernel,
     GemmSplitKernel,
@@ -68,7 +69,7 @@ def _grouped(sizes, n, k, tile, blocks=BLOCKS, dtype=torch.bfloat16, **config):
 def _layouts():
     for trans_a in (False, True):
         for trans_b in (False, True):
-            for tile in TILES:
+            for tile in TILES_OF_WEIGHTS if trans_b else TILES:
                 name = (
                     f"{'T' if trans_a else 'N'}{'T' if trans_b else 'N'} {'x'.join(map(str, tile))}"
                 )
@@ -139,15 +140,16 @@ def _w4a16(kernel, m, n, k, *constants, **config):
 
 CASES = (
     _few_rows(GemvKernel, 1, 9, 8, 1, 2),
-    _few_rows(GemvKernel, 1, 15, 4104, 1, 4),
-    _few_rows(GemvKernel, 1, 6, 2056, 1, 4, dtype=torch.float16, threads=64, unroll=8),
-    _few_rows(GemvKernel, 2, 7, 1032, 2, 2, threads=256, unroll=1),
+    _few_rows(GemvKernel, 1, 15, 4104, 1, 4, columns=4),
+    _few_rows(GemvKernel, 1, 6, 2056, 1, 4, dtype=torch.float16, threads=64),
+    _few_rows(GemvKernel, 2, 7, 1032, 2, 2, threads=256),
     _few_rows(GemvKernel, 3, 9, 2560, 4, 4, dtype=torch.float16),
     _few_rows(GemmSplitKernel, 5, 72, 1032, 8, 8),
     _few_rows(GemmSplitKernel, 16, 130, 1160, 16, 2, stages=3),
-    _few_rows(GemmSplitKernel, 17, 61, 520, 32, 4, dtype=torch.float16),
+    _few_rows(GemmSplitKernel, 17, 61, 520, 32, 3, dtype=torch.float16),
     _few_rows(GemmSplitKernel, 64, 136, 1544, 64, 2),
     _few_rows(GemmSplitKernel, 63, 67, 1032, 64, 1, stages=2),
+    _few_rows(GemmSplitKernel, 100, 72, 520, 128, 2),
     _few_rows(GemmSplitKernel, 8, 8, 8, 8, 1),
     *_layouts(),
     _grouped((0, 130, 1, 0, 0, 65, 128), 264, 200, GROUP_TILES[0]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileops.gemm.kernels.dense import (
     TILES,
+    TILES_OF_WEIGHTS,
     BmmCall,
     BmmFwdInterface,
     BmmPortableKernel,
@@ -77,4 +78,5 @@ __all__ = [
     "TILES",
     "TILES_FP8",
     "TILES_FP8_BY_ROW",
+    "TILES_OF_WEIGHTS",
 ]

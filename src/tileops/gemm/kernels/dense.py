@@ -85,7 +85,7 @@ class Tile(NamedTuple):
         tiles = -(-m // self.rows) * -(-n // self.columns)
         rounds = -(-tiles // sm_count)
         multiply = self.rows * self.columns * self.depth * width // _PRODUCT_BYTES_PER_CYCLE
-        copy = (self.rows + self.columns) * self.depth * width // _BYTES_PER_CYCLE
+        copy = (min(self.rows, m) + self.columns) * self.depth * width // _BYTES_PER_CYCLE
         steps = -(-k // self.depth)
         return rounds * (steps * max(multiply, copy) + _CYCLES_PER_TILE)
 
@@ -95,7 +95,17 @@ _BYTES_PER_CYCLE = 48  # that one multiprocessor gets from the L2 cache when all
 _CYCLES_PER_TILE = 1500  # filling the ring and draining the last products
 
 
-TILES = (Tile(128, 256, 64, 4), Tile(128, 192, 64, 4), Tile(128, 128, 64, 6), Tile(64, 64, 128, 6))
+TILES = (
+    Tile(128, 256, 64, 4),
+    Tile(128, 192, 64, 4),
+    Tile(128, 128, 64, 6),
+    Tile(64, 128, 64, 8),
+    Tile(64, 64, 64, 12),
+)
+"""Tiles of any layout."""
+
+TILES_OF_WEIGHTS = (*TILES, Tile(128, 176, 64, 5), Tile(64, 32, 64, 16))
+"""Tiles where `b` is stored along k, so that columns may be any multiple of 16."""
 
 
 class GemmPipelinedKernel(Kernel, GemmFwdInterface):
@@ -143,7 +153,8 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmPipelinedKernel]]:
         """One build for each pair of layouts and class of shapes; no extent is part of it."""
         extents = call.m, call.n, call.k
-        tile = min(TILES, key=lambda tile: tile.cycles(*extents, sm_count=call.sm_count))
+        tiles = TILES_OF_WEIGHTS if call.trans_b else TILES
+        tile = min(tiles, key=lambda tile: tile.cycles(*extents, sm_count=call.sm_count))
         constants = (call.trans_a, call.trans_b, call.dtype, tile, call.sm_count)
         return constants, lambda: cls(*constants)
 

@@ -17,9 +17,10 @@ from tileops._kernels.scratch import scratch
 from tileops.gemm.kernels.dense import GemmCall, GemmFwdInterface
 from tileops.kernels import Kernel
 
+_THREADS = 128  # of a block of the GEMV
 _WEIGHT_ROWS, _DEPTH = 64, 128  # of the weight that a step of a part multiplies
 _MOST_SPLITS = 8
-_RING_BYTES = 110 * 1024
+_RING_BYTES = 216 * 1024
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -45,7 +46,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
     Args:
         dtype: element type.
         rows: rows that share each read of the weight.
-        columns: results of each row that a block gives.
+        unroll: vectors of each row that a thread reads at once.
     """
 
     supported_archs = frozenset({HOPPER})
@@ -54,9 +55,9 @@ class GemvKernel(Kernel, GemmFwdInterface):
     MOST_ROWS = 2
     """With more, the tensor cores are ahead."""
 
-    def __init__(self, dtype: torch.dtype, rows: int, columns: int) -> None:
+    def __init__(self, dtype: torch.dtype, rows: int, unroll: int) -> None:
         super().__init__()
-        self.dtype, self.rows, self.columns = dtype, rows, columns
+        self.dtype, self.rows, self.unroll = dtype, rows, unroll
 
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
@@ -65,30 +66,27 @@ class GemvKernel(Kernel, GemmFwdInterface):
 
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemvKernel]]:
-        """One build for each number of rows, and for whether the weight is high enough.
-
-        A block takes 4 rows of the weight where enough blocks remain for several on each
-        multiprocessor, else 2.
-        """
-        constants = (call.dtype, call.m, 4 if call.n >= 4 * 6 * call.sm_count else 2)
+        """One build for each number of rows, and for whether a row has vectors for longer steps."""
+        vectors = call.k * call.dtype.itemsize // BOUNDARY
+        constants = (call.dtype, call.m, 4 if vectors >= 4 * _THREADS else 2)
         return constants, lambda: cls(*constants)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Threads of a block, and vectors of each row that a thread reads at once."""
-        return {"threads": 128, "unroll": 4}
+        """Threads of a block, and rows of the weight that it reads."""
+        return {"threads": _THREADS, "columns": 2}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
-        """Other cuts of a row."""
-        return [{"threads": t, "unroll": u} for t in (64, 128, 256) for u in (1, 2, 4, 8)]
+        """Other cuts of the weight."""
+        return [{"threads": t, "columns": c} for t in (64, 128, 256) for c in (1, 2, 4)]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.gemm.programs import build_gemv
 
         name = dtype_name(self.dtype)
-        program = build_gemv(name, rows=self.rows, columns=self.columns, **config)
+        program = build_gemv(name, rows=self.rows, unroll=self.unroll, **config)
         return program.compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
@@ -99,20 +97,22 @@ class GemvKernel(Kernel, GemmFwdInterface):
 
 
 class GemmSplitKernel(Kernel, GemmFwdInterface):
-    """The product of up to 64 rows with a weight, its depth shared by blocks; 16-bit operands.
+    """The product of few rows with a weight, whose depth blocks may share; 16-bit operands.
 
-    Parts are kept in float32 and added by a second launch, which the first one prepares.
+    Parts are kept in float32 and added by a second launch, which the first one prepares: worth
+    it where a weight has too few rows to occupy the device otherwise. Other weights multiply
+    fewer rows here, before tiles of the pipelined product are ahead.
 
     Args:
         dtype: element type.
-        rows: rows that a block multiplies, 8, 16, 32 or 64.
-        splits: parts of the depth, a power of two.
+        rows: rows that a block multiplies, a power of two from 8.
+        splits: parts of the depth.
     """
 
     supported_archs = frozenset({HOPPER})
     preferred_over = frozenset({"pipelined"})
 
-    MOST_ROWS = 64
+    MOST_ROWS, MOST_ROWS_IN_PARTS = 32, 128
 
     def __init__(self, dtype: torch.dtype, rows: int, splits: int) -> None:
         super().__init__()
@@ -121,36 +121,39 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
         """Refuses more rows, other layouts and element types, and odd lengths."""
-        return _few_rows_fault(call, cls.MOST_ROWS) or super().refusal(call)
+        most = cls.MOST_ROWS_IN_PARTS if cls._parts(call) > 1 else cls.MOST_ROWS
+        return _few_rows_fault(call, most) or super().refusal(call)
 
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmSplitKernel]]:
-        """One build for each class of row counts and number of parts.
-
-        The parts are as many as still let all blocks run at once, two on each multiprocessor.
-        """
+        """One build for each class of row counts and number of parts."""
         rows = max(8, 1 << (call.m - 1).bit_length())
-        room = 2 * call.sm_count // -(-call.n // _WEIGHT_ROWS)
-        most = min(room, -(-call.k // _DEPTH), _MOST_SPLITS)
-        constants = (call.dtype, rows, 1 << max(most, 1).bit_length() - 1)
+        constants = (call.dtype, rows, cls._parts(call))
         return constants, lambda: cls(*constants)
+
+    @staticmethod
+    def _parts(call: GemmCall) -> int:
+        """Parts of the depth: as many as let all blocks run at once; two cost more than they save."""
+        room = call.sm_count // -(-call.n // _WEIGHT_ROWS)
+        parts = min(room, -(-call.k // _DEPTH), _MOST_SPLITS)
+        return parts if parts > 2 else 1
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Buffers of the ring: what leaves room for two blocks on a multiprocessor."""
-        return {"stages": min(6, _RING_BYTES // ((_WEIGHT_ROWS + self.rows) * _DEPTH * 2))}
+        """Buffers of the ring: what a multiprocessor holds."""
+        return {"stages": _RING_BYTES // ((_WEIGHT_ROWS + self.rows) * _DEPTH * 2)}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
         """Other rings, down to two buffers."""
-        return [{"stages": stages} for stages in range(2, self.default_config["stages"] + 1)]
+        return [{"stages": stages} for stages in range(2, self.default_config["stages"] + 1, 2)]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
-        from tileops.gemm.programs import build_gemm_split
+        from tileops.gemm.programs import Tiling, build_gemm_split
 
-        name = dtype_name(self.dtype)
-        program = build_gemm_split(name, rows=self.rows, depth=_DEPTH, splits=self.splits, **config)
+        tiling = Tiling(_WEIGHT_ROWS, self.rows, _DEPTH, **config)
+        program = build_gemm_split(dtype_name(self.dtype), tiling=tiling, splits=self.splits)
         return program.compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:

@@ -12,6 +12,21 @@ from tileops._programs.program import GUARDED, Program
 
 _WARP = 32
 _VECTOR = 8  # 16-bit elements of one access
+_UPPER = 0xFFFF0000
+
+
+def _widened(registers, first, v):
+    """Element `v` of the vector at `first`, in float32.
+
+    A bfloat16 is the upper half of a float32: one shift or mask of a word gives it, where a cast
+    would take the word apart before.
+    """
+    if registers.dtype != "bfloat16":
+        return T.cast(registers[first + v], "float32")
+    words = T.view(registers, (registers.shape[0] // 2,), "uint32")
+    word = words[first // 2 + v // 2]
+    bits = word & T.uint32(_UPPER) if v % 2 else word << T.uint32(16)
+    return T.reinterpret(bits, "float32")
 
 
 def build_gemv(dtype: str, *, rows: int, columns: int, threads: int, unroll: int) -> Program:
@@ -67,10 +82,10 @@ def build_gemv(dtype: str, *, rows: int, columns: int, threads: int, unroll: int
                 for u in T.unroll(unroll):
                     for r in T.unroll(rows):
                         for c in T.unroll(columns):
-                            for v in T.unroll(_VECTOR):
-                                acc[r * columns + c] += T.cast(
-                                    a[(u * rows + r) * _VECTOR + v], "float32"
-                                ) * T.cast(b[(u * columns + c) * _VECTOR + v], "float32")
+                            for v in tuple(range(_VECTOR)):
+                                acc[r * columns + c] += _widened(
+                                    a, (u * rows + r) * _VECTOR, v
+                                ) * _widened(b, (u * columns + c) * _VECTOR, v)
             for i in T.unroll(results):
                 for halving in T.unroll(5):
                     acc[i] += T.shfl_xor(acc[i], _WARP // 2 >> halving)

@@ -11,7 +11,6 @@ import tilelang.language as T
 from tileops._programs.program import Program
 from tileops.gemm.programs.ring import (
     CONSUMER_REGISTERS,
-    PANEL,
     UNIT,
     WARPGROUP,
     WARPS,
@@ -19,7 +18,7 @@ from tileops.gemm.programs.ring import (
     consumer,
     producer,
 )
-from tileops.gemm.programs.tiles import walk, writer
+from tileops.gemm.programs.tiles import panel, walk, writer
 
 
 def build_gemm_pipelined(
@@ -67,7 +66,7 @@ def build_gemm_pipelined(
         ) as block:
             As = T.alloc_shared((stages, BK, BM) if trans_a else (stages, BM, BK), dtype)
             Bs = T.alloc_shared((stages, BN, BK) if trans_b else (stages, BK, BN), dtype)
-            Ds = T.alloc_shared((2, BM, PANEL), dtype)
+            Ds = T.alloc_shared((2, BM, panel(tiling)), dtype)
             acc = T.alloc_fragment((BM, BN), "float32")
             full = T.alloc_barrier([1] * stages)
             empty = alloc_empty([WARPS * tiling.warpgroups * cluster] * stages)

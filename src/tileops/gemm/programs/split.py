@@ -8,7 +8,6 @@ import tilelang.language as T
 from tileops._programs.program import Program
 from tileops.gemm.programs.parts import add_parts, keep_part
 from tileops.gemm.programs.ring import (
-    ROWS,
     UNIT,
     WARP,
     WARPGROUP,
@@ -19,7 +18,7 @@ from tileops.gemm.programs.ring import (
 )
 
 
-def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: int) -> Program:
+def build_gemm_split(dtype: str, *, tiling: Tiling, splits: int) -> Program:
     """`D = A B^T` of few rows: each of `splits` blocks multiplies a part of K, then parts add up.
 
     Tensors: `A [M, K]`, `B [N, K]`, with more than one part `P [splits, M, N]` in float32, and
@@ -27,16 +26,16 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
     none 0.
 
     Rows of `B` take the place of rows in the tensor cores' products, which are never fewer than
-    64; those of `A` are the columns, padded to `rows` only.
+    64; those of `A` are the columns, of which a tile may have as few as 8.
 
     Args:
         dtype: `"float16"` or `"bfloat16"`.
-        rows: rows of `A` that a block multiplies, a power of two from 8.
-        depth: depth of one step along K, a multiple of 64.
-        stages: buffers of the ring between copying and multiplying.
+        tiling: how the product is cut up, rows those of `B`, columns those of `A`.
         splits: blocks that share the depth of a tile.
     """
-    tiling = Tiling(ROWS, rows, depth, stages)
+    BN, BM, depth, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
+    consumers = tiling.warpgroups * WARPGROUP
+    threads = consumers + WARPGROUP
     produce = producer(tiling, trans_a=False, trans_b=True)
     multiply = consumer(tiling, trans_a=False, trans_b=True)
     M, N = T.dynamic("M"), T.dynamic("N")
@@ -44,11 +43,11 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
 
     @T.macro
     def accumulate(A, B, acc, bn, bm, part):
-        """The products of one part, in the registers of the first warpgroup."""
-        As = T.alloc_shared((stages, rows, depth), dtype)
-        Bs = T.alloc_shared((stages, ROWS, depth), dtype)
+        """The products of one part, in the registers of the warpgroups that multiply."""
+        As = T.alloc_shared((stages, BM, depth), dtype)
+        Bs = T.alloc_shared((stages, BN, depth), dtype)
         full = T.alloc_barrier([1] * stages)
-        empty = T.alloc_barrier([WARPS] * stages)
+        empty = T.alloc_barrier([WARPS * tiling.warpgroups] * stages)
         thread = T.get_thread_binding()
         slot = T.alloc_var("int32", init=0)
         phase = T.alloc_var("int32", init=0)
@@ -56,9 +55,9 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
         steps = T.alloc_var("int32", init=0)
         first = part * T.ceildiv(K, depth) // splits
         steps = (part + 1) * T.ceildiv(K, depth) // splits - first
-        if thread >= WARPGROUP:
-            if thread < WARPGROUP + WARP:
-                produce(B, A, Bs, As, full, empty, first, steps, bn * ROWS, bm * rows, slot, phase)
+        if thread >= consumers:
+            if thread < consumers + WARP:
+                produce(B, A, Bs, As, full, empty, first, steps, bn * BN, bm * BM, slot, phase)
         else:
             multiply(Bs, As, acc, full, empty, steps, thread, slot, phase)
 
@@ -66,13 +65,13 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
     def gemm_whole(
         A: T.Tensor((M, K), dtype), B: T.Tensor((N, K), dtype), D: T.Tensor((M, N), dtype)
     ):
-        with T.Kernel(T.ceildiv(N, ROWS), T.ceildiv(M, rows), threads=2 * WARPGROUP) as (bn, bm):
-            acc = T.alloc_fragment((ROWS, rows), "float32")
+        with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads=threads) as (bn, bm):
+            acc = T.alloc_fragment((BN, BM), "float32")
             accumulate(A, B, acc, bn, bm, 0)
-            if T.get_thread_binding() < WARPGROUP:
-                for j, i in T.Parallel(ROWS, rows):
-                    if bm * rows + i < M and bn * ROWS + j < N:
-                        D[bm * rows + i, bn * ROWS + j] = acc[j, i]
+            if T.get_thread_binding() < consumers:
+                for j, i in T.Parallel(BN, BM):
+                    if bm * BM + i < M and bn * BN + j < N:
+                        D[bm * BM + i, bn * BN + j] = acc[j, i]
 
     @T.prim_func
     def gemm_split(
@@ -81,16 +80,16 @@ def build_gemm_split(dtype: str, *, rows: int, depth: int, stages: int, splits: 
         P: T.Tensor((splits, M, N), "float32"),
         D: T.Tensor((M, N), dtype),
     ):
-        with T.Kernel(T.ceildiv(N, ROWS), T.ceildiv(M, rows), splits, threads=2 * WARPGROUP) as (
+        with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), splits, threads=threads) as (
             bn,
             bm,
             part,
         ):
-            acc = T.alloc_fragment((ROWS, rows), "float32")
+            acc = T.alloc_fragment((BN, BM), "float32")
             T.pdl_trigger()
             accumulate(A, B, acc, bn, bm, part)
-            if T.get_thread_binding() < WARPGROUP:
-                keep_part(acc, P, part, bn * ROWS, bm * rows, ROWS, rows, M, N)
+            if T.get_thread_binding() < consumers:
+                keep_part(acc, P, part, bn * BN, bm * BM, BN, BM, M, N)
         add_parts(P, D, splits, M, N)
 
     return Program(

@@ -58,31 +58,39 @@ def walk(tiling: Tiling, blocks: int, produce):
     return visit, feed
 
 
+def panel(tiling: Tiling) -> int:
+    """Columns of a tile that leave in one store."""
+    return min(PANEL, tiling.columns)
+
+
 def writer(tiling: Tiling):
     """Makes the macro by which each warpgroup stores its rows of a tile, a panel at a time.
 
     Two buffers of a panel alternate, so that a store is read while the next panel is filled, and
-    the last ones while the next tile is multiplied.
+    the last ones while the next tile is multiplied. Where a tile's columns are no multiple of a
+    panel's, the last panel begins within the one before it and stores some columns again.
     """
-    panels = tiling.columns // PANEL
+    width = panel(tiling)
+    panels = -(-tiling.columns // width)
+    firsts = [min(p * width, tiling.columns - width) for p in range(panels)]
 
     @T.macro
     def write(acc, Ds, D, bm, bn, thread):
         part = thread // WARPGROUP
         top = bm * tiling.rows + part * ROWS
-        for p in tuple(range(panels)):
+        for p, first in tuple(enumerate(firsts)):
             # With an odd number of panels, a tile begins with the buffer that the last one used.
             if T.shuffle_elect(WARPGROUP):
                 T.tma_store_wait(0 if p == 0 and panels % 2 else 1)
             T.sync_threads(STORE_BARRIER + part, WARPGROUP)
-            for i, j in T.Parallel(tiling.rows, PANEL):
-                Ds[p % 2, i, j] = acc[i, p * PANEL + j]
+            for i, j in T.Parallel(tiling.rows, width):
+                Ds[p % 2, i, j] = acc[i, first + j]
             T.fence_proxy_async()
             T.sync_threads(STORE_BARRIER + part, WARPGROUP)
-            left = bn * tiling.columns + p * PANEL
+            left = bn * tiling.columns + first
             T.tma_copy(
                 Ds[p % 2, part * ROWS : (part + 1) * ROWS, :],
-                D[top : top + ROWS, left : left + PANEL],
+                D[top : top + ROWS, left : left + width],
                 leader_scope_threads=WARPGROUP,
             )
 

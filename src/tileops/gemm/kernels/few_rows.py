@@ -121,8 +121,11 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
         """Refuses more rows, other layouts and element types, and odd lengths."""
+        refusal = super().refusal(call)
+        if refusal is not None:
+            return refusal
         most = cls.MOST_ROWS_IN_PARTS if cls._parts(call) > 1 else cls.MOST_ROWS
-        return _few_rows_fault(call, most) or super().refusal(call)
+        return _few_rows_fault(call, most)
 
     @classmethod
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmSplitKernel]]:
@@ -133,7 +136,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
 
     @staticmethod
     def _parts(call: GemmCall) -> int:
-        """Parts of the depth: as many as let all blocks run at once; two cost more than they save."""
+        """Parts of the depth, as many as let all blocks run at once; two would not pay."""
         room = call.sm_count // -(-call.n // _WEIGHT_ROWS)
         parts = min(room, -(-call.k // _DEPTH), _MOST_SPLITS)
         return parts if parts > 2 else 1
@@ -146,7 +149,7 @@ class GemmSplitKernel(Kernel, GemmFwdInterface):
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
         """Other rings, down to two buffers."""
-        return [{"stages": stages} for stages in range(2, self.default_config["stages"] + 1, 2)]
+        return [{"stages": stages} for stages in range(2, self.default_config["stages"] + 1)]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""

@@ -383,7 +383,8 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
             T.fence_proxy_async()
             T.sync_threads(_CONSUMERS, tiling.threads)
         T.fill(A, 0)
-        T.fill(sums, 0)
+        if not source.is_packed:
+            T.fill(sums, 0)
         for _ in T.serial(T.min(end - first, 1)):  # whole, where an if would be split up
             begin(
                 Qs, Ks, Vs, k_full, k_empty, v_full, S, P, m, sums, step, slot, thread, bx,
@@ -394,9 +395,12 @@ def consumer(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
                 shrink, step, slot, thread, bx, first, end, queries, keys,
             )
             finish(Vs, v_full, v_empty, P, A, step, thread)
+            if source.is_packed:  # Further down, sums of the widest heads would not fit registers.
+                normalise(A, sums)
         if not tiling.reuses:
             release(q_empty, slot, thread)
-        normalise(A, sums)
+        if not source.is_packed:
+            normalise(A, sums)
 
     return attend
 # fmt: on

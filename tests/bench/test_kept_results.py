@@ -1,4 +1,4 @@
-"""The results that the tree keeps: which ops with a TileLang kernel have a row, and who served it."""
+"""The results that the tree keeps: ops with a TileLang kernel have rows, and of which kernel."""
 
 from __future__ import annotations
 

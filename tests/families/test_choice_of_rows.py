@@ -39,10 +39,15 @@ OPS = {
 def chosen(spec: OpSpec, case: Case) -> set[str]:
     """The implementations that a case of a row would be served by."""
     with FakeTensorMode():
+        inputs = spec.signature.inputs
         given = {
-            name: torch.empty(form.shape, dtype=getattr(torch, form.dtype), device="cuda:0")
+            name: torch.empty(
+                form.shape,
+                dtype=getattr(torch, form.dtype),
+                device="cpu" if inputs[name].on_cpu else "cuda:0",
+            )
             for name, form in case.tensors.items()
-            if name in spec.signature.inputs
+            if name in inputs
         }
         op = class_of(spec.name)(**parameters(form_of(spec, case), "cuda:0"))
         report = explain_elsewhere(op, H200, given)

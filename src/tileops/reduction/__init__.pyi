@@ -104,7 +104,7 @@ class AmaxFwdOp(_ops.AmaxFwdOp):
 
         ∀ S : Shape, T ∈ {float16, bfloat16, float32}
         where valid_axes(dim, len(S)) and unique_axes(dim, len(S))
-          and sum(1 if n == 0 else 0 for n in S) == sum(1 if n == 0 else 0 for n in reduced(S, dim, True, 'full'))
+          and sum(min((n, 1)) for n in S) == sum(min((n, 1)) for n in reduced(S, dim, True, 'full'))
         """
 
 class AminFwdOp(_ops.AminFwdOp):
@@ -142,7 +142,7 @@ class AminFwdOp(_ops.AminFwdOp):
 
         ∀ S : Shape, T ∈ {float16, bfloat16, float32}
         where valid_axes(dim, len(S)) and unique_axes(dim, len(S))
-          and sum(1 if n == 0 else 0 for n in S) == sum(1 if n == 0 else 0 for n in reduced(S, dim, True, 'full'))
+          and sum(min((n, 1)) for n in S) == sum(min((n, 1)) for n in reduced(S, dim, True, 'full'))
         """
 
 class AnyFwdOp(_ops.AnyFwdOp):
@@ -216,7 +216,7 @@ class ArgmaxFwdOp(_ops.ArgmaxFwdOp):
 
         ∀ S : Shape, T ∈ {float16, bfloat16, float32}
         where valid_axes(dim, len(S))
-          and sum(1 if n == 0 else 0 for n in S) == sum(1 if n == 0 else 0 for n in reduced(S, dim, True, 'full'))
+          and sum(min((n, 1)) for n in S) == sum(min((n, 1)) for n in reduced(S, dim, True, 'full'))
         """
 
 class ArgminFwdOp(_ops.ArgminFwdOp):
@@ -250,7 +250,7 @@ class ArgminFwdOp(_ops.ArgminFwdOp):
 
         ∀ S : Shape, T ∈ {float16, bfloat16, float32}
         where valid_axes(dim, len(S))
-          and sum(1 if n == 0 else 0 for n in S) == sum(1 if n == 0 else 0 for n in reduced(S, dim, True, 'full'))
+          and sum(min((n, 1)) for n in S) == sum(min((n, 1)) for n in reduced(S, dim, True, 'full'))
         """
 
 class CountNonzeroFwdOp(_ops.CountNonzeroFwdOp):
@@ -824,5 +824,5 @@ class VectorNormFwdOp(_ops.VectorNormFwdOp):
         where ord == 1 or ord == 2 or ord == inf
           and valid_axes(dim, len(S)) and unique_axes(dim, len(S))
           and not present(dtype) or dtype.value == T or dtype.value == 'float32'
-          and ord != inf or sum(1 if n == 0 else 0 for n in S) == sum(1 if n == 0 else 0 for n in reduced(S, dim, True, 'full'))
+          and ord != inf or sum(min((n, 1)) for n in S) == sum(min((n, 1)) for n in reduced(S, dim, True, 'full'))
         """

@@ -135,8 +135,8 @@ def _w4a16(kernel, m, n, k, *constants, **config):
         return gemm_w4a16(x, codes, scales, zeros, group_size=constants[0])
 
     name = f"{m}x{n}x{k}, {' '.join(map(str, constants))}"
-    # Blocks of 128 rows round each weight, by 7.7e-5 in the root of the mean square: 2.3e-3 in a sum
-    # of 896, and five times that in one of 20,000 sums.
+    # Blocks of 128 rows round each weight, by 7.7e-5 in the mean: 2.3e-3 in a sum of 896, and five
+    # times that in one of 20,000 sums.
     absolute = 2e-2 if 128 in constants[1:2] else 1e-2
     return Case(name, kernel, constants, inputs, expected, config, absolute=absolute)
 

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from toys import LIMIT, add_op, body_op, composite, pair, tensor
 
 from tileops import backend
@@ -80,3 +81,13 @@ def test_written_tensors_are_checked():
     )()
     with pytest.raises(SignatureError, match="lazily conjugated tensor cannot be written"):
         op(torch.ones(2, dtype=torch.complex64).conj())
+
+
+def test_fake_tensors_are_no_compilation():
+    op = composite(add_op())()
+    with FakeTensorMode():
+        assert op(torch.empty(3)).shape == (3,)
+    with pytest.raises(SignatureTypeError, match="takes 2 positional arguments, got 3"):
+        add_op()()(*pair(), torch.ones(6))
+    report = composite(add_op())().explain(torch.ones(3))
+    assert report.error is None and report.steps

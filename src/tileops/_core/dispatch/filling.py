@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
+import secrets
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +23,17 @@ if TYPE_CHECKING:
     from tileops._core.dispatch.kernel import Kernel
 
 _kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+_run = secrets.token_hex(4)
 _numbers = itertools.count()
 
 
 def key_of(kernel: Kernel) -> str:
-    """A new key of a kernel whose program takes one tensor, which it fills."""
+    """A new key of a kernel whose program takes one tensor, which it fills.
+
+    No other process gives it, forked ones neither: a graph may be saved and loaded there.
+    """
     _define()
-    key = f"{type(kernel).__name__}-{next(_numbers)}"
+    key = f"{type(kernel).__name__}#{_run}-{os.getpid():x}-{next(_numbers)}"
     _kernels[key] = kernel
     return key
 
@@ -45,8 +51,8 @@ def _launch(output: torch.Tensor, key: str) -> None:
     kernel = _kernels.get(key)
     if kernel is None:
         raise TileOpsError(
-            f"no live kernel has the key {key!r}: keep the op alive as long as the function that "
-            "was compiled with it"
+            f"no live kernel of this process has the key {key!r}: keep the op alive as long as the "
+            "function that was compiled with it, and compile or export where that runs"
         )
     kernel.program()(output)
 

@@ -142,7 +142,8 @@ class Copies(Differentiated):
             for name, copies in self._placed_tensors.items():
                 place = held_place(name)
                 kept = place if place in attributes else name  # A slot has the name itself.
-                attributes[kept] = copies.origin(attributes[kept])
+                if kept in attributes:  # A property of the class's own may keep it elsewhere.
+                    attributes[kept] = copies.origin(attributes[kept])
         return {
             name: value
             for name, value in attributes.items()

@@ -69,7 +69,7 @@ class Entries(Calls):
         """
         try:
             return self._entries_by_call[key]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, AttributeError):
             pass  # Left behind here, it is not the context of what is raised from now on.
         interface, request, device, *fields = key
         call = request(*fields, device=device)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch._C._dynamo import eval_frame
+from torch._guards import TracingContext
 
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _SKIPPED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
@@ -35,10 +36,10 @@ def is_traced() -> bool:
 def is_compiled() -> bool:
     """Whether a compiler traces this code, be it by running it on fake tensors as an export does.
 
-    The flag of torch alone does not tell: it is up in every thread while one of them compiles.
+    The flag of torch does not tell: it is up in every thread while one of them compiles.
     """
     return torch.compiler.is_dynamo_compiling() or (
-        torch.compiler.is_compiling() and active_fake_mode() is not None
+        active_fake_mode() is not None and TracingContext.try_get() is not None
     )
 
 

@@ -19,9 +19,9 @@ def hopper_call(m: int, dtype: torch.dtype = torch.bfloat16) -> GemmCall:
 
 def test_it_is_preferred_in_its_region_alone() -> None:
     op = GemmFwdOp()
-    rows = (2, 64, 65, 128, 129)
+    rows = (2, 32, 64, 65, 128, 129)
     chosen = [op.key_for("gemm", hopper_call(m)) for m in rows]
-    assert chosen == ["gemv", "split", "batch", "batch", "pipelined"]
+    assert chosen == ["gemv", "split", "pipelined", "batch", "batch", "pipelined"]
     assert op.key_for("gemm", hopper_call(128, torch.float32)) == "batch"
     assert op.key_for("gemm", hopper_call(129, torch.float32)) == "portable"
 

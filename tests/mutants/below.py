@@ -134,7 +134,7 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
         M("if not lock._is_owned():", "if True:",
           "test_copies.py::test_forked_child_of_a_thread_that_holds_a_lock_lets_it_go"),
     ),
-    "boundary/instances.py": (
+    "instances.py": (
         M("table[key] = weakref.ref(instance, lambda _: forget(key, None))",
           "table[key] = weakref.ref(instance)",
           "test_copies.py::test_constructions_leave_no_growth"),
@@ -144,6 +144,11 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
         M("if instance is None:", "if False:", "test_copies.py::test_dead_key_is_named"),
         M("_run = secrets.token_hex(4)", "pass",
           "test_copies.py::test_forked_child_makes_keys_of_its_own", 1),
+        M("_runs.add(_run)", "pass", "test_copies.py::test_forked_child_knows_its_own_keys"),
+    ),
+    "dispatch/filling.py": (
+        M("with as_current(output.device):", "if True:",
+          "test_filling.py::test_program_is_made_and_runs_on_the_device_of_the_tensor"),
     ),
     "op/kinds.py": (
         M("known.pop(next(iter(known)), None)", "pass",

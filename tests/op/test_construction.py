@@ -21,7 +21,7 @@ from toys import (
 )
 
 from tileops import Op, backend
-from tileops._core.boundary import instances
+from tileops._core import instances
 from tileops._core.op import construct
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.targets import loading

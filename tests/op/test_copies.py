@@ -26,7 +26,7 @@ from toys import (
 
 from tileops import Op, TileOpsError
 from tileops._core import locks
-from tileops._core.boundary import instances
+from tileops._core import instances
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.placement import DeviceCopies
 
@@ -324,6 +324,33 @@ def test_forked_child_makes_keys_of_its_own():
     os.close(write)
     in_parent = cls()._instance_key
     assert in_child.split("#")[1].split("-")[0] != in_parent.split("#")[1].split("-")[0]
+
+
+def test_forked_child_knows_its_own_keys():
+    """And those of its parent; what its parent does not know is another process's there."""
+    cls = add_op()
+    read, write = os.pipe()
+    before = cls()._instance_key
+    pid = os.fork()
+    if pid == 0:
+        own = cls()._instance_key
+        words = [own, *(advice_for(key) for key in (before, own))]
+        os.write(write, "\n".join(words).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    in_child, *told = os.read(read, 2000).decode().splitlines()
+    os.close(read)
+    os.close(write)
+    assert [words.startswith("keep the op alive") for words in told] == [True, True]
+    assert advice_for(in_child).startswith("it was given in another process")
+
+
+def advice_for(key):
+    """What is said of the key of an instance that is gone."""
+    gc.collect()
+    with pytest.raises(TileOpsError) as caught:
+        instances.find(key)
+    return str(caught.value).rpartition(": ")[2]
 
 
 def test_dead_key_is_named():

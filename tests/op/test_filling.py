@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from contextlib import contextmanager
 
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
+from tileops._core.dispatch import filling
 from tileops._core.dispatch.filling import fill, key_of
 from tileops.errors import TileOpsError
 from tileops.kernels import Kernel
@@ -27,6 +29,28 @@ def test_program_writes_to_the_tensor():
     kernel, output = Sevens(), torch.full((3,), torch.nan)
     fill(output, key_of(kernel))
     assert output.tolist() == [7, 7, 7]
+
+
+def test_program_is_made_and_runs_on_the_device_of_the_tensor(monkeypatch):
+    """There is no other tensor to tell it by; the current device may be another."""
+    current = []
+
+    @contextmanager
+    def as_current(device):
+        current.append(device)
+        yield
+        current.pop()
+
+    class Watching(Sevens):
+        def make_program(self, config):
+            made = list(current)
+            return lambda output: seen.extend([made, list(current)])
+
+    monkeypatch.setattr(filling, "as_current", as_current)
+    kernel, output, seen = Watching(), torch.empty(3), []
+    fill(output, key_of(kernel))
+    assert seen == [[output.device], [output.device]]
+    assert current == []
 
 
 def test_graph_holds_the_launch_and_allocates_the_tensor():
@@ -57,7 +81,7 @@ def test_fake_tensors_launch_nothing():
 def test_kernel_that_is_gone_is_named():
     key = key_of(Sevens())
     gc.collect()
-    with pytest.raises(TileOpsError, match="no live kernel of this process has the key 'Sevens#"):
+    with pytest.raises(TileOpsError, match="no live instance has the key 'Sevens#"):
         fill(torch.empty(3), key)
 
 

@@ -201,7 +201,10 @@ def test_any_yaml_like_text_gives_a_document_or_a_fault(text: str) -> None:
         assert fault.message
 
 
-_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cn"]), max_size=20)
+_TEXT = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cn"], include_characters="\x85"),
+    max_size=20,
+)
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXT
 _DATA = st.recursive(
     _SCALARS,
@@ -215,6 +218,32 @@ def test_json_is_read_as_json(data: object) -> None:
     text = json.dumps(data, ensure_ascii=False)
     if "Infinity" not in text:
         assert read(text) == json.loads(text)
+
+
+SEPARATORS = ["\x85", "\u2028", "\u2029"]
+
+
+@pytest.mark.parametrize("char", SEPARATORS)
+def test_separators_of_unicode_are_text_like_any_other(char: str) -> None:
+    """YAML 1.1 takes them for line breaks: it folds them, and ends comments by them."""
+    assert read(f'{{"a {char} b": " {char} "}}') == {f"a {char} b": f" {char} "}
+    assert read(f"a{char}b: c {char} d  # e {char}f: 1\nf: 2") == {
+        f"a{char}b": f"c {char} d",
+        "f": 2,
+    }
+    assert read(f"a: |\n  b{char}  c\n") == {"a": f"b{char}  c\n"}
+    assert read_yaml(f'x: "{char}"\ny: 1'.encode()).root.value["y"].line == 2
+    for private in ("\ue000", "\\ue000", "\\uE000", "\\U0000e000"):
+        assert read(f'["{private}", "\\ue001", "{char}"]') == ["\ue000", "\ue001", char]
+    assert "unknown escape character" in fault_of(f'"\\{char}"'.encode()).message
+    assert "ue000" not in fault_of(f'"\\{char}"'.encode()).message
+
+
+def test_separators_beside_every_private_character_are_refused() -> None:
+    every = "".join(map(chr, range(0xE000, 0xF8FE)))
+    assert read(f"'{every}\u2028\u2029'") == f"{every}\u2028\u2029"
+    fault = fault_of(f"'{every}\x85\u2028\u2029'".encode())
+    assert fault.message == "a line separator of Unicode beside all characters for private use"
 
 
 @given(_DATA)

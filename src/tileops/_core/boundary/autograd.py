@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tileops._core.boundary import instances
+from tileops._core import instances
 from tileops._core.boundary.faults import (
     refuse_gradient,
     refuse_gradient_dtype,

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from tileops._core.boundary import faults, instances, scalars
+from tileops._core import instances
+from tileops._core.boundary import faults, scalars
 from tileops._core.boundary.autograd import gradient_formula
 from tileops._core.boundary.naming import NAMESPACE, operator_name
 from tileops._core.boundary.operators import (

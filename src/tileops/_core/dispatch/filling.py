@@ -9,33 +9,21 @@ it names an op by one.
 from __future__ import annotations
 
 import functools
-import itertools
-import os
-import secrets
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tileops.errors import TileOpsError
+from tileops._core import instances
+from tileops._core.devices import as_current
 
 if TYPE_CHECKING:
     from tileops._core.dispatch.kernel import Kernel
 
-_kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
-_run = secrets.token_hex(4)
-_numbers = itertools.count()
-
 
 def key_of(kernel: Kernel) -> str:
-    """A new key of a kernel whose program takes one tensor, which it fills.
-
-    No other process gives it, forked ones neither: a graph may be saved and loaded there.
-    """
+    """A new key of a kernel whose program takes one tensor, which it fills."""
     _define()
-    key = f"{type(kernel).__name__}#{_run}-{os.getpid():x}-{next(_numbers)}"
-    _kernels[key] = kernel
-    return key
+    return instances.register(kernel)
 
 
 def fill(output: torch.Tensor, key: str) -> None:
@@ -48,13 +36,10 @@ def fill(output: torch.Tensor, key: str) -> None:
 
 
 def _launch(output: torch.Tensor, key: str) -> None:
-    kernel = _kernels.get(key)
-    if kernel is None:
-        raise TileOpsError(
-            f"no live kernel of this process has the key {key!r}: keep the op alive as long as the "
-            "function that was compiled with it, and compile or export where that runs"
-        )
-    kernel.program()(output)
+    """Run the program where the tensor is: no other tensor of the call says where."""
+    kernel: Kernel = instances.find(key)
+    with as_current(output.device):
+        kernel.program()(output)
 
 
 def _traced(output: torch.Tensor, key: str) -> None:

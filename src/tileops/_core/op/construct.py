@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 
-from tileops._core.boundary import instances
+from tileops._core import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from tileops._core.boundary import instances
+from tileops._core import instances
 from tileops._core.op.composite import HeldOps
 from tileops._core.op.gradient import Differentiated
 from tileops._core.op.notes import add_note

@@ -176,12 +176,38 @@ def _scalar(value: Any) -> Any:
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_BREAKS = "\x85\u2028\u2029"
+"""What breaks a line in YAML 1.1, which the parser reads, and is like any other text in 1.2."""
+_PRIVATE = range(0xE000, 0xF900)
+_ESCAPED = re.compile(r"\\(?:u|U0000)([0-9A-Fa-f]{4})")
+
+
+def _disguised(text: str) -> tuple[str, dict[int, str]]:
+    """The text with others in the place of those characters, and what turns them back.
+
+    They are replaced by characters for private use that the text neither holds nor escapes.
+    """
+    found = [char for char in _BREAKS if char in text]
+    if not found:
+        return text, {}
+    taken = {*map(ord, set(text)), *(int(digits, 16) for digits in _ESCAPED.findall(text))}
+    free = [code for code in _PRIVATE if code not in taken][: len(found)]
+    if len(free) < len(found):
+        raise YamlFault("a line separator of Unicode beside all characters for private use")
+    return text.translate(dict(zip(map(ord, found), free, strict=True))), dict(
+        zip(free, found, strict=True)
+    )
+
+
 def _events(text: str) -> Iterator[Any]:
     """The parser's events, its errors turned into faults."""
+    text, breaks = _disguised(text)
     try:
         parser = _PARSER(text)
         while True:
             event = parser.get_event()
+            if breaks and type(event) is yaml.ScalarEvent:
+                event.value = event.value.translate(breaks)
             yield event
             if type(event) is yaml.StreamEndEvent:
                 return
@@ -193,6 +219,8 @@ def _events(text: str) -> Iterator[Any]:
         if mark and text[mark.index : mark.index + 1] == "\t":
             message += "; YAML is indented by spaces, and a tab stands here"
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        for stand_in, char in breaks.items():
+            message = message.replace(repr(chr(stand_in)), repr(char))
         raise YamlFault(message, *place) from None
     except yaml.reader.ReaderError as error:
         before = text.partition(chr(error.character))[0] if isinstance(error.character, int) else ""

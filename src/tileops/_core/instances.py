@@ -1,4 +1,4 @@
-"""Instances by key: how an operator of a compiled graph finds the op it belongs to.
+"""Instances by key: how an operator of a compiled graph finds the op or the kernel that it runs.
 
 A key is a string, since strings are constants of a trace. It is never used again, in this process
 or another, because a compiler bakes shapes under it into artefacts that outlive the process. The
@@ -41,8 +41,7 @@ def find(key: str) -> Any:
     Raises:
         TileOpsError: the instance is gone.
     """
-    reference = table.get(key)
-    instance = None if reference is None else reference()
+    instance = table.get(key, gone)()
     if instance is None:
         advice = (
             "keep the op alive as long as the function that was compiled with it"
@@ -57,10 +56,7 @@ def _renew_run() -> None:
     """Give a forked child keys that its parent never makes."""
     global _run
     _run = secrets.token_hex(4)
-
-
-_runs = {_run}
-"""Those of this process, and of the processes that it was forked from."""
+    _runs.add(_run)
 
 
 os.register_at_fork(after_in_child=_renew_run)

@@ -127,6 +127,12 @@ BELOW: dict[str, tuple[Mutant, ...]] = {
         M("made = tuple(fresh_output(record, name) for name in returned)", "made = ()",
           "test_calls.py::test_eager_call_on_meta_tensors_ends_in_the_fake"),
     ),
+    "boundary/parameters.py": (
+        M('return sorted((p for p in parameters if p.role == "execution"), key=lambda p: p.name)',
+          'return [p for p in parameters if p.role == "execution"]',
+          "test_definition.py::"
+          "test_class_defined_again_with_its_execution_arguments_in_another_order"),
+    ),
     "locks.py": (
         M("lock._at_fork_reinit()", "pass",
           "test_copies.py::test_forked_child_finds_its_locks_free"),

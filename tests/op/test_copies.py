@@ -25,8 +25,7 @@ from toys import (
 )
 
 from tileops import Op, TileOpsError
-from tileops._core import locks
-from tileops._core import instances
+from tileops._core import instances, locks
 from tileops._core.op.state import _UNRESOLVED
 from tileops._core.runtime.placement import DeviceCopies
 

@@ -314,6 +314,44 @@ def test_instance_of_a_class_that_was_defined_again():
     assert [op(x).tolist() for op in (old, same(), last())] == [[2, 2], [6, 6], [10, 10]]
 
 
+def test_class_defined_again_with_its_execution_arguments_in_another_order():
+    name = unique("Turned")
+    manifest.register({name: spec({"x": tensor()}, {"y": tensor()})})
+
+    def scaled(self, x, shift: int = 1, factor: int = 10):
+        return x * factor + shift
+
+    def turned(self, x, factor: int = 10, shift: int = 1):
+        return x * factor + shift
+
+    x = torch.full((2,), 2.0)
+    old = type(name, (Op,), {"forward": scaled})()
+    compiled = torch.compile(lambda x: old(x, shift=4, factor=3), backend="eager", fullgraph=True)
+    assert [old(x, 4, 3).tolist(), compiled(x).tolist()] == [[10, 10]] * 2
+    new = type(name, (Op,), {"forward": turned})()
+    for _ in range(2):
+        assert [old(x, 4, 3).tolist(), new(x, 3, 4).tolist(), compiled(x).tolist()] == [[10, 10]] * 3
+
+
+def test_class_defined_again_with_an_execution_argument_of_another_name():
+    name = unique("Named")
+    manifest.register({name: spec({"x": tensor()}, {"y": tensor()})})
+
+    def shift(self, x, shift: int = 1):
+        return x + shift
+
+    def factor(self, x, factor: int = 1):
+        return x * factor
+
+    old = type(name, (Op,), {"forward": shift})()
+    new = type(name, (Op,), {"forward": factor})()
+    assert new(torch.ones(2), 3).tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match=f"{name} was defined again with other arguments"):
+        old(torch.ones(2), 3)
+    with pytest.raises(TypeError, match=r"inputs\.x: required, got None"):
+        old()
+
+
 AGAIN = """
 import torch
 from toys import define, spec, tensor

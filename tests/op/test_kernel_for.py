@@ -78,6 +78,23 @@ def test_fields_on_a_device_that_may_change_are_asked_of_each_time(monkeypatch):
     assert len(made) == 4
 
 
+def test_fields_of_a_class_that_adds_more_are_asked_of_each_time():
+    """Values that are equal need not be the same to it: it may refuse a float."""
+
+    @dataclass(frozen=True)
+    class Whole(AddCall):
+        def __post_init__(self):
+            super().__post_init__()
+            if type(self.n) is not int:
+                raise TypeError("n is an int")
+
+    op = add_op()()
+    entry = op.kernel_for_fields("add", Whole, CPU, *FIELDS)
+    assert op.kernel_for_fields("add", Whole, CPU, *FIELDS) is entry
+    with pytest.raises(TypeError, match="n is an int"):
+        op.kernel_for_fields("add", Whole, CPU, 6.0, *FIELDS[1:])
+
+
 def test_fields_that_are_refused_are_those_of_the_call_spec():
     op = add_op()()
     with pytest.raises(TypeError, match="AddCall.alpha holds a list, which cannot be a cache key"):

@@ -65,6 +65,15 @@ def call_parameters(cls: type, spec: OpSpec, *, bounded: bool) -> tuple[CallPara
     return found
 
 
+def scalars_of(parameters: Sequence[CallParameter]) -> list[CallParameter]:
+    """The execution arguments in the order of an operator: that of their names.
+
+    Graphs and instances of a class pass them by place, also once the class is defined again with
+    the same ones in another order.
+    """
+    return sorted((p for p in parameters if p.role == "execution"), key=lambda p: p.name)
+
+
 def call_signature(spec: OpSpec, parameters: Sequence[CallParameter]) -> inspect.Signature:
     """What a call takes and returns, `self` first.
 

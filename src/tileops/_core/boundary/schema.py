@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileops._core.boundary.parameters import CallParameter
+from tileops._core.boundary.parameters import CallParameter, scalars_of
 from tileops._core.boundary.source import returned_outputs
 from tileops._core.signature.plan import EffectBranch
 from tileops._core.spec.model import OpSpec
@@ -22,9 +22,9 @@ def operator_schema(spec: OpSpec, parameters: Sequence[CallParameter], branch: E
         arguments.append(f"Tensor{alias}{maybe} {name}")
     if branch.has_out:
         arguments.append(f"Tensor({next(letters)}!) out")
-    for parameter in parameters:
-        if parameter.kind is not None:
-            arguments.append(f"{_SCALARS[parameter.kind]} {parameter.name}")
+    for parameter in scalars_of(parameters):
+        assert parameter.kind is not None
+        arguments.append(f"{_SCALARS[parameter.kind]} {parameter.name}")
     arguments.append("str instance_key")
     returns = ["Tensor"] * len(returned_outputs(spec, branch))
     result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileops._core.boundary.parameters import CallParameter
+from tileops._core.boundary.parameters import CallParameter, scalars_of
 from tileops._core.boundary.warm import (
     ResultTest,
     held_names,
@@ -75,7 +75,7 @@ class _EntryPrinter:
         self.parameters = parameters
         self.names = {parameter.name: identifier(parameter.name) for parameter in parameters}
         self.inputs = [identifier(name) for name in spec.signature.inputs]
-        self.execution = [p for p in parameters if p.role == "execution"]
+        self.execution = scalars_of(parameters)
         self.absentable = [p.name for p in parameters if p.role != "execution" and not p.required]
 
     def print_bind(self) -> None:

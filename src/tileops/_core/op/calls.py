@@ -143,11 +143,15 @@ class Calls(Serving):
         if isinstance(error, NotImplementedError):
             return unserved_input(self, args, kwargs)
         if isinstance(error, RuntimeError):
-            return None if self._call_entry.is_current() else self._outdated()
-        find = binding_fault if isinstance(error, TypeError) else stray_real_tensors
-        return find(self, args, kwargs)
+            return self._outdated()
+        if isinstance(error, TypeError):
+            return binding_fault(self, args, kwargs) or self._outdated()
+        return stray_real_tensors(self, args, kwargs)
 
-    def _outdated(self) -> RuntimeError:
+    def _outdated(self) -> RuntimeError | None:
+        """That the operators take other arguments now than the class did; None if they do not."""
+        if self._entry().is_current():
+            return None
         return RuntimeError(
             f"{self._name} was defined again with other arguments, and its operators with it: "
             "construct the op again"

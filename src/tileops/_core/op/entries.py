@@ -59,7 +59,8 @@ class Entries(Calls):
     def kernel_for_fields(self, *key: Any) -> Any:
         """The entry of `kernel_for`, for a call spec that is made only where it is not known yet.
 
-        Making one takes longer than all else that finds an entry again.
+        Making one takes longer than all else that finds an entry again. It is made each time where
+        its class adds more than fields: what that class does with them is not known.
 
         Args:
             key: the interface, the class of the call spec, its device and its fields in order.
@@ -74,7 +75,8 @@ class Entries(Calls):
         interface, request, device, *fields = key
         call = request(*fields, device=device)
         entry = self.kernel_for(interface, call)
-        if device is not None and device == call.device:  # Others lean on the current device.
+        leans_on_current = device is None or device != call.device
+        if not leans_on_current and call.table_key is not call:
             self._keep_entry(key, entry)
         return entry
 

@@ -80,7 +80,7 @@ def test_schemas_say_what_a_branch_writes_and_returns():
         forward,
     )
     one, two = sorted(map(schema, several.compile_op_names), key=len)
-    arguments = "float s, bool f, str m, str instance_key"
+    arguments = "bool f, str m, float s, str instance_key"
     assert f"(Tensor(a!) a, Tensor? b, {arguments}) -> Tensor" in one
     assert f"(Tensor(a!) a, Tensor(b!)? b, {arguments}) -> (Tensor, Tensor)" in two
     names = {name.rpartition("_fwd")[2] for name in several.compile_op_names}

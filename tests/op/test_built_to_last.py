@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from toys import (
     AddCall,
@@ -22,6 +22,7 @@ from toys import (
 )
 
 from tileops import backend
+from tileops._core import devices
 from tileops._core.devices import building_on, made_to_last
 from tileops._core.runtime.tracing import active_fake_mode
 from tileops.kernels import CallSpec
@@ -117,6 +118,15 @@ def test_nothing_else_about_gradients_changes(mode):
     with torch.inference_mode():
         (kept,) = made_to_last(torch.device("cpu"), lambda: [torch.ones(2)])
     assert not kept.is_inference()
+
+
+def test_what_lasts_is_fake_under_a_fake_mode_on_a_machine_with_the_device(monkeypatch):
+    """As without the device: no thread and no stream is asked."""
+    monkeypatch.setattr(devices, "has_cuda", lambda device: True)
+    with FakeTensorMode():
+        (kept,) = made_to_last(torch.device("cuda", 0), lambda: [torch.ones(2, device="cuda:0")])
+    assert isinstance(kept, FakeTensor)
+    assert kept.device == torch.device("cuda", 0)
 
 
 def test_modes_stay_as_they_were_where_entering_is_interrupted(monkeypatch):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
+import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tileops._core.devices import made_to_last
-from tileops._kernels.scratch import scratch
+from tileops._core.op.fakes import FollowingFakes
+from tileops._kernels.scratch import _kept, scratch
 
 
 def test_tensors_of_each_shape() -> None:
@@ -34,3 +38,15 @@ def test_what_lasts_is_made_where_it_is_asked_for() -> None:
     (made,) = made_to_last(torch.device("cpu"), make)
     assert made.tolist() == [1, 1, 1]
     assert threads == [threading.get_ident()]
+
+
+def test_fake_memory_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("cuda", 0)
+    stream = SimpleNamespace(device_index=0, cuda_stream=0, device=device)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+    before = dict(_kept.memory)
+    with FakeTensorMode(), FollowingFakes():
+        (made,) = scratch(device, (1 << 24, 4))
+    assert made.device == device
+    assert _kept.memory == before

@@ -138,7 +138,8 @@ def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> 
 
     A CUDA graph may be allocating on this thread or stream just now, from a pool in which it must
     not find memory that it does not know. So another thread makes them, on another stream. While a
-    graph is captured they belong to it.
+    graph is captured they belong to it; under a fake-tensor mode, of which that thread would know
+    nothing, they are fake.
 
     Args:
         device: where they are.
@@ -149,7 +150,8 @@ def made_to_last(device: torch.device, make: Callable[[], Sequence[Tensor]]) -> 
         with torch.inference_mode(False), torch.no_grad():
             return make()
 
-    if not has_cuda(device) or torch.cuda.is_current_stream_capturing():
+    is_faked = torch._C._get_dispatch_mode(_FAKE) is not None
+    if is_faked or not has_cuda(device) or torch.cuda.is_current_stream_capturing():
         return ordinary()
     stream = torch.cuda.current_stream(device)
     other = torch.cuda.Stream(stream.device)

@@ -52,5 +52,6 @@ def _memory(count: int, device: torch.device) -> Tensor:
         (held,) = made_to_last(
             device, lambda: [torch.empty(count, dtype=torch.float32, device=stream.device)]
         )
-        _kept.memory[key] = held
+        if type(held) is Tensor:  # A fake one is that of a call which does not run.
+            _kept.memory[key] = held
     return held[:count]

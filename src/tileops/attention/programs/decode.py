@@ -13,7 +13,8 @@ import tilelang.language as T
 
 from tileops._programs.program import Program
 from tileops.attention.programs.pages import page_reader, piece_count
-from tileops.attention.programs.parts import part_writer
+from tileops.attention.programs.parts import part_writer, take_part
+from tileops.attention.programs.products import overlapped
 from tileops.attention.programs.rotation import Rotation, turner
 from tileops.attention.programs.softmax import (
     FLOOR,
@@ -102,6 +103,7 @@ def _consumer(heads: Heads, how: Decoding):
     BN, D = how.columns, heads.size
     slot, phase = ring(how.stages)
     bound, weigh_first, weigh = online_softmax(heads, ROWS, BN)
+    multiply, settle = overlapped(heads, BN, how.stages, 1)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
     @T.macro
@@ -131,23 +133,12 @@ def _consumer(heads: Heads, how: Decoding):
         Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
         step: T.Ref, thread, tile, first, keys,
     ):
-        T.barrier_wait(k_full[slot(step + 1)], phase(step + 1))
-        T.wgmma_gemm(
-            Qs[0, :, :], Ks[slot(step + 1), :, :], S, transpose_B=True, clear_accum=True, **layout
-        )
-        T.barrier_wait(v_full[slot(step)], phase(step))
-        T.wgmma_gemm(P, Vs[slot(step), :, :], A, **layout)
-        T.wait_wgmma(1)
-        T.warpgroup_fence_operand(S, num_regs=BN // 2)
-        release(k_empty, slot(step + 1), thread)
+        multiply(Qs, Ks, Vs, k_full, k_empty, v_full, S, P, A, step, 0, thread)
         bound(S)
         if how.window >= 0:
             hide(S, tile, first, keys)
         weigh(S, m, last, sums, part, shrink)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(A, num_regs=D // 2)
-        release(v_empty, slot(step), thread)
-        T.copy(S, P)
+        settle(v_empty, S, P, A, step, thread)
         for i, j in T.Parallel(ROWS, D):
             A[i, j] *= shrink[i]
         step += 1
@@ -224,9 +215,7 @@ def _block(heads: Heads, how: Decoding):
         if how.window >= 0:
             first = T.max(keys - 1 - how.window, 0)
         end = T.ceildiv(keys, BN)
-        begin = T.truncdiv(end - first // BN + splits - 1, splits)
-        end = T.min(first // BN + (split + 1) * begin, end)
-        begin = T.min(first // BN + split * begin, end)
+        take_part(first // BN, split, splits, begin, end)
         if thread >= WARPGROUP:
             produce(
                 Q, K, V, table, Qs, Ks, Vs, q_full, k_full, k_empty, v_full, v_empty,

@@ -18,6 +18,7 @@ from math import e, log2
 import tilelang.language as T
 
 from tileops._programs.program import Program
+from tileops.attention.programs.parts import take_part
 from tileops.attention.programs.softmax import FLOOR, PANEL, ROWS, WARP, WARPGROUP, WARPS, release
 
 COLUMNS = 64
@@ -469,9 +470,7 @@ def build_latent_decode(latent: Latent) -> Program:
             b = T.truncdiv(block // cuts, splits)
             split = block // cuts - b * splits
             end = T.ceildiv(N, 2 * COLUMNS)
-            begin = T.truncdiv(end + splits - 1, splits)
-            end = T.min((split + 1) * begin, end)
-            begin = T.min(split * begin, end)
+            take_part(0, split, splits, begin, end)
             if thread >= 2 * WARPGROUP:
                 T.dec_max_nreg(FEW)
                 if thread < 2 * WARPGROUP + WARP:

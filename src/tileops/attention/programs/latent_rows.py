@@ -16,7 +16,7 @@ import tilelang.language as T
 
 from tileops._programs.program import Program
 from tileops.attention.programs.latent import FEW, MANY, Latent
-from tileops.attention.programs.parts import part_writer
+from tileops.attention.programs.parts import part_writer, take_part
 from tileops.attention.programs.prefill import SETTINGS
 from tileops.attention.programs.softmax import (
     FLOOR,
@@ -235,9 +235,7 @@ def build_latent_decode_rows(latent: Latent, *, how: Rows) -> Program:
             b = T.truncdiv(block // cuts, splits)
             split = block // cuts - b * splits
             end = T.ceildiv(N, how.columns)
-            begin = T.truncdiv(end + splits - 1, splits)
-            end = T.min((split + 1) * begin, end)
-            begin = T.min(split * begin, end)
+            take_part(0, split, splits, begin, end)
             run(
                 Q, QR, C, R, Partial, Lse, Out, b, block % cuts * how.rows, N, begin, end, split,
                 splits,

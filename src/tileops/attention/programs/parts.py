@@ -13,6 +13,14 @@ from tileops.attention.programs.softmax import FLOOR
 _QUAD = 4  # channels of a thread that merges: 16 bytes
 
 
+@T.macro
+def take_part(first, split, splits, begin: T.Ref, end: T.Ref):
+    """Of the tiles from `first` to `end`, those of a part, from `begin` to `end`."""
+    begin = T.truncdiv(end - first + splits - 1, splits)
+    end = T.min(first + (split + 1) * begin, end)
+    begin = T.min(first + split * begin, end)
+
+
 def part_writer(count: int, rows: int, size: int):
     """Makes the macro that stores a block's part, divided by its sums, or all of the result.
 

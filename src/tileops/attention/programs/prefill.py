@@ -14,6 +14,7 @@ from functools import reduce
 import tilelang.language as T
 
 from tileops.attention.programs.pages import page_reader, piece_count
+from tileops.attention.programs.products import overlapped
 from tileops.attention.programs.rotation import Rotation, turner
 from tileops.attention.programs.softmax import (
     ROWS,
@@ -201,6 +202,7 @@ def steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
     BM, BN, D, stages = tiling.rows, tiling.columns, heads.size, tiling.stages
     bound, weigh_first, weigh = online_softmax(heads, BM, BN)
     hide = _hider(tiling, mask)
+    multiply, settle = overlapped(heads, BN, stages, tiling.warpgroups)
     take_turn, pass_turn = turns(tiling.warpgroups)
     layout = {"policy": T.GemmWarpPolicy.FullRow}
 
@@ -220,26 +222,12 @@ def steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
         Qs, Ks, Vs, k_full, k_empty, v_full, v_empty, S, P, A, m, last, sums, part, shrink,
         step: T.Ref, slot, thread, bx, nb, queries, keys, masked,
     ):
-        T.barrier_wait(k_full[(step + 1) % stages], ((step + 1) // stages) % 2)
-        take_turn(thread)
-        T.wgmma_gemm(
-            Qs[slot, :, :], Ks[(step + 1) % stages, :, :], S,
-            transpose_B=True, clear_accum=True, **layout,
-        )
-        T.barrier_wait(v_full[step % stages], (step // stages) % 2)
-        T.wgmma_gemm(P, Vs[step % stages, :, :], A, **layout)
-        pass_turn(thread)
-        T.wait_wgmma(1)
-        T.warpgroup_fence_operand(S, num_regs=BN // 2)
-        release(k_empty, (step + 1) % stages, thread)
+        multiply(Qs, Ks, Vs, k_full, k_empty, v_full, S, P, A, step, slot, thread)
         bound(S)
         if masked:
             hide(S, bx, nb, queries, keys)
         weigh(S, m, last, sums, part, shrink)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(A, num_regs=D // 2)
-        release(v_empty, step % stages, thread)
-        T.copy(S, P)
+        settle(v_empty, S, P, A, step, thread)
         for i, j in T.Parallel(BM, D):
             A[i, j] *= shrink[i]
         step += 1
@@ -272,25 +260,11 @@ def steps(heads: Heads, tiling: Tiling, mask: Mask, source: Source):
         step: T.Ref, slot, thread, bx, nb, queries, keys,
     ):
         """The last values of a tile, and the first scores of the next; their sums in `part`."""
-        T.barrier_wait(k_full[(step + 1) % stages], ((step + 1) // stages) % 2)
-        take_turn(thread)
-        T.wgmma_gemm(
-            Qs[slot, :, :], Ks[(step + 1) % stages, :, :], S,
-            transpose_B=True, clear_accum=True, **layout,
-        )
-        T.barrier_wait(v_full[step % stages], (step // stages) % 2)
-        T.wgmma_gemm(P, Vs[step % stages, :, :], A, **layout)
-        pass_turn(thread)
-        T.wait_wgmma(1)
-        T.warpgroup_fence_operand(S, num_regs=BN // 2)
-        release(k_empty, (step + 1) % stages, thread)
+        multiply(Qs, Ks, Vs, k_full, k_empty, v_full, S, P, A, step, slot, thread)
         bound(S)
         hide(S, bx, nb, queries, keys)
         weigh_first(S, m, part)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(A, num_regs=D // 2)
-        release(v_empty, step % stages, thread)
-        T.copy(S, P)
+        settle(v_empty, S, P, A, step, thread)
         step += 1
 
     return begin, advance, turn_over

@@ -14,47 +14,13 @@ from tileops.gemm.programs.ring import WARP, WARPGROUP, WARPS, Tiling, advance, 
 _RUNS = 2  # of a step, so that a row of its codes fills 128 bytes
 _STEP_WORDS = _RUNS * RUN // WORD
 
-_SCALE_TILE = r"""
-static __device__ __forceinline__ int tileops_twice(float half) {
-  __half2 both = __float2half2_rn(half);
-  return *reinterpret_cast<int*>(&both);
-}
-// What decoding takes off: 1024, whose last bits a code takes the place of, and a zero point.
-static __device__ __forceinline__ int tileops_offset(unsigned char zero) {
-  return tileops_twice(1024.0f + zero);
-}
-// As tileops_decode_tile, codes less their zero points times their scales.
-static __device__ __forceinline__ void tileops_scale_tile(void* to, const void* from,
-                                                          const int* offsets, const int* scales,
-                                                          int run, int thread) {
-  int* registers = static_cast<int*>(to);
-  #pragma unroll
-  for (int below = 0; below < 2; ++below) {
-    const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * below;
-    #pragma unroll
-    for (int quarter = 0; quarter < 4; ++quarter) {
-      const int place = (4 * run + quarter) ^ (row & 7);
-      const int4 four = *reinterpret_cast<const int4*>(static_cast<const char*>(from) + 128 * row +
-                                                       16 * place);
-      const int words[4] = {four.x, four.y, four.z, four.w};
-      #pragma unroll
-      for (int word = 0; word < 4; ++word) {
-        const int bits = ((words[word] >> 4 * (thread % 4)) & 0x000f000f) | 0x64006400;
-        __half2 scaled =
-            __hmul2(__hsub2(tileops_halves(bits), tileops_halves(offsets[below])),
-                    tileops_halves(scales[below]));
-        registers[8 * quarter + 2 * word + below] = *reinterpret_cast<int*>(&scaled);
-      }
-    }
-  }
-}
-"""
-
-_DECODE_TILE = r"""
+_TAKE_TILE = r"""
 // A run of codes of a tile, 128 swizzled bytes a row, as the left operand of the products of a
-// warpgroup: what a thread holds are neighbouring columns, each two of them in one word.
-static __device__ __forceinline__ void tileops_decode_tile(void* to, const void* from,
-                                                           const int* zeros, int run, int thread) {
+// warpgroup: what a thread holds are neighbouring columns, each two of them in one word, of whose
+// lowest codes `decode` makes numbers, for the upper and the lower row.
+template <typename Decode>
+static __device__ __forceinline__ void tileops_take_tile(void* to, const void* from, int run,
+                                                         int thread, Decode decode) {
   int* registers = static_cast<int*>(to);
   #pragma unroll
   for (int below = 0; below < 2; ++below) {
@@ -67,10 +33,40 @@ static __device__ __forceinline__ void tileops_decode_tile(void* to, const void*
       const int words[4] = {four.x, four.y, four.z, four.w};
       #pragma unroll
       for (int word = 0; word < 4; ++word)
-        registers[8 * quarter + 2 * word + below] =
-            tileops_decode<0>(words[word] >> 4 * (thread % 4), zeros[below]);
+        registers[8 * quarter + 2 * word + below] = decode(words[word] >> 4 * (thread % 4), below);
     }
   }
+}
+"""
+
+_SCALE_TILE = r"""
+static __device__ __forceinline__ int tileops_twice(float half) {
+  __half2 both = __float2half2_rn(half);
+  return *reinterpret_cast<int*>(&both);
+}
+// What decoding takes off: 1024, whose last bits a code takes the place of, and a zero point.
+static __device__ __forceinline__ int tileops_offset(unsigned char zero) {
+  return tileops_twice(1024.0f + zero);
+}
+// Codes less their zero points times their scales.
+static __device__ __forceinline__ void tileops_scale_tile(void* to, const void* from,
+                                                          const int* offsets, const int* scales,
+                                                          int run, int thread) {
+  tileops_take_tile(to, from, run, thread, [=](int word, int below) {
+    const int bits = (word & 0x000f000f) | 0x64006400;
+    __half2 scaled = __hmul2(__hsub2(tileops_halves(bits), tileops_halves(offsets[below])),
+                             tileops_halves(scales[below]));
+    return *reinterpret_cast<int*>(&scaled);
+  });
+}
+"""
+
+_DECODE_TILE = r"""
+static __device__ __forceinline__ void tileops_decode_tile(void* to, const void* from,
+                                                           const int* zeros, int run, int thread) {
+  tileops_take_tile(to, from, run, thread, [=](int word, int below) {
+    return tileops_decode<0>(word, zeros[below]);
+  });
 }
 """
 
@@ -278,7 +274,7 @@ def build_gemm_packed_split(
     ):
         with T.Kernel(
             T.ceildiv(N, rows), T.ceildiv(M, columns), splits, threads=consumers + WARP,
-            prelude=DECODE + (_SCALE_TILE if scaled else _DECODE_TILE),
+            prelude=DECODE + _TAKE_TILE + (_SCALE_TILE if scaled else _DECODE_TILE),
         ) as (bn, bm, part):  # fmt: skip
             T.annotate_min_blocks_per_sm(resident)
             acc = T.alloc_fragment((rows, columns), "float32")

@@ -312,8 +312,29 @@ def test_a_fallen_ratio_fails(tileops: Run, tmp_path: Path) -> None:
     report["rows"] = []
     baseline.write_text(json.dumps(report))
     nothing = tileops("bench", *quick, "--check", str(baseline))
-    assert nothing.code == 2
-    assert "no row was compared with the same library" in nothing.err
+    assert (nothing.code, nothing.out) == (2, "")
+    assert f"--check {baseline}: its rows have no comparison; measure them --against" in nothing.err
+
+
+def test_the_rows_of_a_baseline_are_those_measured(tileops: Run, tmp_path: Path) -> None:
+    """Where neither ops nor rows are named; of an op that is named, those that it has there."""
+    file, baseline = tmp_path / "found.json", tmp_path / "before.json"
+    against = ("--seconds", "0.01", "--against", "torch", "--json", str(baseline))
+    assert tileops("bench", "RMSNormFwdOp", *DECODE, *against).code == 0
+    check = ("--seconds", "0.01", "--check", str(baseline), "--tolerance", "0.99")
+    for ops in ((), ("RMSNormFwdOp",)):
+        file.unlink(missing_ok=True)
+        outcome = tileops("bench", *ops, *check, "--json", str(file))
+        assert outcome.code == 0, outcome.out + outcome.err
+        rows = [(row["op"], row["case"]) for row in json.loads(file.read_text())["rows"]]
+        assert rows == [("RMSNormFwdOp", "llama-3.1-8b-decode-float16")]
+        assert outcome.out.endswith(f"0 of 1 rows fell behind {baseline}\n")
+    for choice in (("SiluFwdOp",), ("RMSNormFwdOp", "--against", "liger")):
+        other = tileops("bench", *choice, *check)
+        assert other.code == 2, other.out
+    assert "no row was compared with the same library; name some by --against" in (
+        tileops("bench", "SiluFwdOp", *check).err
+    )
 
 
 def test_ratios_of_another_device_are_no_baseline(tileops: Run, tmp_path: Path) -> None:

@@ -64,6 +64,15 @@ def best_other(row: Row, among: Collection[str] | None = None) -> Best | None:
     return min(found, key=lambda best: best.ratio, default=None)
 
 
+def judgeable(baseline: Results, device: str | None) -> set[tuple[str, str]]:
+    """Op and case of the rows of a device by which later ones can be judged."""
+    return {
+        (row["op"], row["case"])
+        for row in baseline.rows
+        if baseline.device(row) == device and best_other(row) is not None
+    }
+
+
 def regressions(results: Results, baseline: Results, tolerance: float = TOLERANCE) -> Verdict:
     """Compare the ratios of two results, over the devices and the comparisons that both have.
 

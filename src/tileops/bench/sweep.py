@@ -62,6 +62,27 @@ class WorkloadRows:
 WORKLOADS = WorkloadRows()
 
 
+class RowsAmong:
+    """The cases of a source that are among known ones.
+
+    Args:
+        rows: where the cases come from.
+        known: op and case of each.
+    """
+
+    def __init__(self, rows: Rows, known: Collection[tuple[str, str]]) -> None:
+        self._rows, self._known = rows, known
+
+    def count(self, spec: OpSpec, labels: Collection[str] | None = None) -> int:
+        """How many cases an op has at most."""
+        known = sum(op == spec.name for op, _ in self._known)
+        return min(self._rows.count(spec, labels), known)
+
+    def cases(self, spec: OpSpec) -> Iterable[Case]:
+        """The cases of an op."""
+        return [case for case in self._rows.cases(spec) if (spec.name, case.id) in self._known]
+
+
 def chosen_cases(
     spec: OpSpec,
     labels: Collection[str] | None = None,

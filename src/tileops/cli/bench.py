@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +64,10 @@ _PRINTED = Path("-")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "ops", nargs="*", metavar="OP", help="ops; all that are implemented if none"
+        "ops",
+        nargs="*",
+        metavar="OP",
+        help="ops; if none, those of the file of --check, else all that are implemented",
     )
     _add_choice(parser.add_argument_group("which rows"))
     _add_manner(parser.add_argument_group("how they are timed"))
@@ -151,7 +154,8 @@ def _add_keeping(kept: argparse._ArgumentGroup) -> None:
         "--check",
         type=Path,
         metavar="BASELINE.json",
-        help="fail when an op fell behind what it is compared with since these results",
+        help="fail when an op fell behind what it is compared with since these results; where no "
+        "--row is given, their rows are measured",
     )
     kept.add_argument(
         "--tolerance",
@@ -190,7 +194,7 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     from tileops.bench.measuring import RIGHT, WRONG
     from tileops.bench.results import Keeper, read_results
     from tileops.bench.session import Session
-    from tileops.bench.sweep import WORKLOADS
+    from tileops.bench.sweep import WORKLOADS, RowsAmong
 
     _refuse_idle(args)
     if args.resume and file is None:
@@ -199,17 +203,20 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     if args.resume and file is not None and file.exists():
         results = read_results(file)
     published = _published(args)
-    order = _order(args, baseline, published or WORKLOADS)
-    around = environment(order.device, args.commit)
+    rows: Rows = published or WORKLOADS
+    around = environment(device_named(args.device), args.commit)
+    judged = None
     if baseline is not None:
-        _refuse_elsewhere(args.check, baseline, around["device"])
+        judged = _judged(args.check, baseline, around["device"])
+        rows = rows if args.rows else RowsAmong(rows, judged)
+    order = _order(args, baseline, rows, judged)
     session = Session(order, results, around, Keeper(file, results))
     _write_junit(args.junit, results)  # what cannot be written is told before measuring
     try:
         tally = _measured(session)
     finally:
         _write_junit(args.junit, results)
-    if not results.rows and session.stopped is None:
+    if not results.rows and session.stopped is None and baseline is None:
         kind = "published" if published else "workload"
         raise UsageFault(
             f"no {kind} row is of these labels and dtype; `tileops run OP` tells what it has"
@@ -244,11 +251,17 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         raise UsageFault(f"--junit {args.junit} is the file of --json: name another file")
 
 
-def _refuse_elsewhere(file: Path, baseline: Results, device: str | None) -> None:
-    """Refuse ratios of other devices before anything is measured."""
+def _judged(file: Path, baseline: Results, device: str | None) -> set[tuple[str, str]]:
+    """The rows of a baseline, refused before anything is measured where none is of use."""
+    from tileops.bench.ratios import judgeable
+
     theirs = sorted({baseline.device(row) for row in baseline.rows})
     if theirs and device not in theirs:
         raise UsageFault(f"--check {file}: its rows are of {', '.join(theirs)}, not of {device}")
+    found = judgeable(baseline, device)
+    if not found:
+        raise UsageFault(f"--check {file}: its rows have no comparison; measure them --against one")
+    return found
 
 
 def _published(args: argparse.Namespace) -> PublishedRows | None:
@@ -258,12 +271,18 @@ def _published(args: argparse.Namespace) -> PublishedRows | None:
     return PublishedRows(args.published, args.mapping) if args.published else None
 
 
-def _order(args: argparse.Namespace, baseline: Results | None, rows: Rows) -> Order:
+def _order(
+    args: argparse.Namespace,
+    baseline: Results | None,
+    rows: Rows,
+    judged: Collection[tuple[str, str]] | None,
+) -> Order:
     """What the arguments ask for."""
     from tileops.bench.measuring import ROW_SECONDS
     from tileops.bench.session import Order
 
-    specs = _specs(args.ops, args.family, tilelang=args.tilelang)
+    known = None if judged is None else {op for op, _ in judged}
+    specs = _specs(args.ops, args.family, known, tilelang=args.tilelang)
     device = device_named(args.device)
     if args.graph and device.type != "cuda":
         raise UsageFault("--graph replays CUDA graphs: give --device cuda")
@@ -285,15 +304,18 @@ def _order(args: argparse.Namespace, baseline: Results | None, rows: Rows) -> Or
     )
 
 
-def _specs(names: Sequence[str], family: str | None, *, tilelang: bool) -> list[OpSpec]:
-    """The ops that were asked for, at least one."""
+def _specs(
+    names: Sequence[str], family: str | None, known: Collection[str] | None, *, tilelang: bool
+) -> list[OpSpec]:
+    """The ops that were asked for, at least one; where none is named, all or those known."""
     from tileops.bench.sweep import families_by_turns
 
     named = [spec_named(name) for name in dict.fromkeys(names)]
     for spec in named:
         class_of(spec)
     if not names:
-        named = families_by_turns(s for s in all_specs() if s.status == "implemented")
+        implemented = (s for s in all_specs() if s.status == "implemented")
+        named = families_by_turns(s for s in implemented if known is None or s.name in known)
     found = [spec for spec in named if family in {None, spec.family}]
     if not found:
         known = sorted({spec.family for spec in named if spec.family})

@@ -168,7 +168,7 @@ BY_MODULE: dict[str, tuple[Mutant, ...]] = {
         M("return trace is not None", "return True",
           "test_passing.py::test_call_that_the_body_makes_is_a_mistake_all_the_same"),
     ),
-    "op/notes.py": (
+    "notes.py": (
         M("if text not in known:", "if True:",
           "test_misbehaviour.py::test_builder_that_returns_the_op_itself"),
     ),

@@ -19,7 +19,7 @@ from toys import (
     tensor,
 )
 
-from tileops import Op, TileOpsError, backend
+from tileops import Op, SignatureError, TileOpsError, backend
 
 
 @pytest.fixture(autouse=True)
@@ -403,6 +403,20 @@ def test_mixed_precision_leaves_a_target_s_kernel_of_a_composite_alone(call):
     op(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert call(op)(x).dtype is torch.float32
+
+
+def test_refusal_of_a_dtype_names_mixed_precision_where_that_is_on():
+    op, (x, y) = add_op()(), pair(3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with pytest.raises(SignatureError) as caught:
+            op(x, y.bfloat16())
+        assert "".join(caught.value.__notes__).startswith("torch.autocast is enabled: it converts")
+        with pytest.raises(SignatureError) as caught:
+            op(x, y[:2])
+        assert not hasattr(caught.value, "__notes__")
+    with pytest.raises(SignatureError) as caught:
+        op(x, y.bfloat16())
+    assert not hasattr(caught.value, "__notes__")
 
 
 @pytest.mark.parametrize("device", ["meta", "vulkan"])

@@ -16,6 +16,8 @@ from tileops._core.boundary.autograd import Formula
 from tileops._core.boundary.faults import refuse_batching
 from tileops._core.boundary.naming import NAMESPACE
 from tileops._core.locks import make_lock
+from tileops._core.notes import add_note
+from tileops.errors import SignatureError
 
 
 class OperatorParts(NamedTuple):
@@ -117,6 +119,11 @@ _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C
 )
 
 
+_MIXED = (
+    "torch.autocast is enabled: it converts nothing for an op, other calls may return its dtype"
+)
+
+
 def _as_declared(name: str) -> Callable[..., Any]:
     """The operator under automatic mixed precision: all dtypes are those of the signature.
 
@@ -124,8 +131,13 @@ def _as_declared(name: str) -> Callable[..., Any]:
     """
 
     def call(_keyset: torch._C.DispatchKeySet, *arguments: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            return getattr(torch.ops.tileops, name).default(*arguments)
+        try:
+            with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+                return getattr(torch.ops.tileops, name).default(*arguments)
+        except SignatureError as error:
+            if "dtype" in error.declaration:
+                add_note(error, _MIXED)
+            raise
 
     return call
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tileops._core.boundary.faults import binding_fault, stray_real_tensors, unserved_input
 from tileops._core.boundary.results import empty_result, writes_nothing
+from tileops._core.notes import add_note
 from tileops._core.op.kinds import Kind, keep
-from tileops._core.op.notes import add_note
 from tileops._core.op.passing import is_in_passing
 from tileops._core.op.serving import Serving
 from tileops._core.op.stack import Frame, Held, Report, _stack

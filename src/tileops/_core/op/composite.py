@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tileops._core.devices import building_on
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
+from tileops._core.notes import add_note
 from tileops._core.op.entries import Entries
-from tileops._core.op.notes import add_note
 from tileops._core.op.walk import paths_down
 from tileops._core.runtime.tracing import is_compiled
 

@@ -12,7 +12,7 @@ from tileops._core import instances
 from tileops._core.dispatch.table import EMPTY_TABLE, ImplementationTable, install
 from tileops._core.lang.values import shown
 from tileops._core.locks import make_lock
-from tileops._core.op.notes import add_note
+from tileops._core.notes import add_note
 from tileops._core.op.state import OpState
 from tileops._core.runtime.construction import Constructed
 from tileops._core.targets import loading, registry

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import torch
 
 from tileops._core import instances
+from tileops._core.notes import add_note
 from tileops._core.op.composite import HeldOps
 from tileops._core.op.gradient import Differentiated
-from tileops._core.op.notes import add_note
 from tileops._core.op.stack import held_place
 from tileops._core.targets import loading
 

@@ -21,8 +21,8 @@ from tileops._core.dispatch.kernel import Kernel
 from tileops._core.dispatch.select import Choice, choose
 from tileops._core.dispatch.table import ImplementationTable
 from tileops._core.lang.values import shown
+from tileops._core.notes import add_note
 from tileops._core.op.calls import Calls
-from tileops._core.op.notes import add_note
 from tileops._core.targets import loading, registry
 from tileops.errors import DispatchError, OpNotAvailableError, candidate_lines
 

@@ -11,8 +11,8 @@ import torch
 from tileops._core.boundary.results import adopt_callers_tensors
 from tileops._core.devices import building_on, current_device
 from tileops._core.lang.values import shown
+from tileops._core.notes import add_note
 from tileops._core.op.construct import Construction
-from tileops._core.op.notes import add_note
 from tileops._core.op.stack import Report, _stack, held_by
 from tileops._core.op.state import _UNRESOLVED, Binding, TargetKernel
 from tileops._core.op.walk import each_once

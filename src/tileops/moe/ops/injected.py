@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tileops._core.op.notes import add_note
+from tileops._core.notes import add_note
 from tileops._core.runtime.tracing import is_compiled
 from tileops.moe.types import (
     FusedMoEExpertsModular,

@@ -63,6 +63,10 @@ CASES = {
     "valid": ({}, []),
     # names
     "undeclared": ({"Y": "[R, Z]"}, [("outputs.y.shape", 14, "Z is not declared")]),
+    "undeclared, but near a name": (
+        rule("layouts > 3"),
+        [("shape_rules[0]", 14, "layouts is not declared; did you mean 'layout'?")],
+    ),
     "opaque": (let("gain * 2"), [("let.q", 14, "gain is float, which takes no part in types")]),
     "sequence": (
         {"FORALL": ", lens: 'Seq[Int]'", **rule("len(lens) > 0")},
@@ -84,7 +88,7 @@ CASES = {
     ),
     "presence of out without a buffer": (
         rule("present(out)"),
-        [("shape_rules[0]", 14, "out is not declared")],
+        [("shape_rules[0]", 14, "out is not declared; did you mean 'layout'?")],
     ),
     "a condition on an index": (
         {"XKEYS": ', mutated: "R > 4"'},

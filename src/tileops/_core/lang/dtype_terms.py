@@ -46,7 +46,7 @@ def _leaf(expr: Expr, position: Position) -> Kind:
         return DTypeKind(frozenset({expr.id}))
     kind = position.names(expr.id)
     if kind is None and not position.is_declared(expr.id):
-        raise KindFault(14, f"{expr.id} is not declared", expr.span)
+        raise KindFault(14, position.undeclared(expr.id), expr.span)
     if kind is None or not isinstance(payload(kind), DTypeKind | UnknownKind):
         reason = position.barred(expr.id) or f"{expr.id} is {kind or 'no dtype'}, not a dtype"
         raise KindFault(17, reason, expr.span)

@@ -159,7 +159,7 @@ class _Inference:
             reason = f"{expr.id} is a tensor; its contents are no value"
         if reason is None and is_registered(expr.id):
             reason = f"{expr.id} is a dtype; write it quoted, '{expr.id}'"
-        raise KindFault(14, reason or f"{expr.id} is not declared", expr.span)
+        raise KindFault(14, reason or self.position.undeclared(expr.id), expr.span)
 
     def _present(self, expr: Present, known: Kinds) -> Kind:
         if expr.name in self.position.tensors:
@@ -168,7 +168,8 @@ class _Inference:
         if isinstance(kind, MaybeKind | NoneKind | UnknownKind):
             return BOOL
         if not self.position.is_declared(expr.name):
-            raise KindFault(14, f"{expr.name} is not declared", expr.span)
+            reason = self.position.undeclared(expr.name, self.position.tensors)
+            raise KindFault(14, reason, expr.span)
         raise KindFault(
             14,
             self.position.barred(expr.name)

@@ -7,7 +7,8 @@ section could not be read, so has every name that the section might have declare
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Literal
 
 from tileops._core.lang.cached import cached_property
@@ -68,13 +69,18 @@ class Scope:
         if site.role in {Role.SUBJECT, Role.CASE}:
             return self._in_family(site)
         role, own = site.role, site.owner.name if site.owner else ""
+
+        def names(name: str) -> Kind | None:
+            return self._readable(name, role, own, None)
+
         return Position(
-            names=lambda name: self._readable(name, role, own, None),
+            names=names,
             barred=lambda name: self._barred(name, role, own),
             tensors=() if role in _WITHOUT_PRESENCE else self._tested(role),
             sizes=role is Role.FORMULA,
             root=_ROOTS.get(role, "expression"),
             adts=self.adts,
+            readable=lambda: [name for name in self._names() if names(name) is not None],
         )
 
     def _in_family(self, site: Site) -> Position:
@@ -125,8 +131,15 @@ class Scope:
     # Names
 
     def _declared(self, name: str) -> bool:
+        return any(name in section for section in self._sections())
+
+    def _names(self) -> Iterator[str]:
+        """Every declared name."""
+        return chain.from_iterable(self._sections())
+
+    def _sections(self) -> tuple[Mapping[str, object], ...]:
         signature = self.signature
-        sections = (
+        return (
             signature.forall,
             signature.params,
             signature.lets,
@@ -134,7 +147,6 @@ class Scope:
             signature.outputs,
             signature.types,
         )
-        return any(name in section for section in sections)
 
     def _readable(self, name: str, role: Role, own: str, point: Point | None) -> Kind | None:
         """The kind of a name that a position reads, None for any other."""

@@ -33,61 +33,59 @@ class _Reach(NamedTuple):
 def grouped_query_attention_dense(call: SignatureCall) -> tuple[int, int]:
     """FLOPs and bytes of a batch; keys, values and rotary rows out of reach are not read."""
     index = call.indices
-    batch, rows, columns = index["B"], index["S_q"], index["S_kv"]
-    reach = _reached([(rows, columns)], *_window(index))
-    flops = batch * _flops(index, reach.scores, rows)
-    read = {
-        "k": (columns, reach.keys),
-        "v": (columns, reach.keys),
-        "rope_cos": (columns + index.get("P_pad", 0), reach.positions),
-        "rope_sin": (columns + index.get("P_pad", 0), reach.positions),
-    }
-    return flops, call.derived_bytes() - _unread(call, read)
+    reach, moved = _of_a_batch(call)
+    return index["B"] * _flops(index, reach.scores, index["S_q"]), moved
 
 
 def grouped_query_attention_dense_bwd(call: SignatureCall) -> tuple[int, int]:
     """FLOPs and bytes of the gradients of a batch; what is out of reach is not read."""
     index = call.indices
-    rows, columns = index["S_q"], index["S_kv"]
-    reach = _reached([(rows, columns)], *_window(index))
-    read = {
-        "k": (columns, reach.keys),
-        "v": (columns, reach.keys),
-        "rope_cos": (columns + index.get("P_pad", 0), reach.positions),
-        "rope_sin": (columns + index.get("P_pad", 0), reach.positions),
-    }
-    flops = index["B"] * index["H"] * reach.scores * _per_score_of_gradients(index)
-    return flops, call.derived_bytes() - _unread(call, read)
+    reach, moved = _of_a_batch(call)
+    return index["B"] * index["H"] * reach.scores * _per_score_of_gradients(index), moved
+
+
+def _of_a_batch(call: SignatureCall) -> tuple[_Reach, int]:
+    """What each sequence of a batch reaches, and the bytes of the call."""
+    index = call.indices
+    columns = index["S_kv"]
+    reach = _reached([(index["S_q"], columns)], *_window(index))
+    return reach, _bytes(call, reach, columns, columns + index.get("P_pad", 0))
 
 
 def grouped_query_attention_varlen(call: SignatureCall) -> tuple[int, int]:
     """FLOPs and bytes of packed requests; what no query reaches is not read."""
-    index = call.indices
-    spans = zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv"), strict=True)
-    reach = _reached(spans, *_window(index))
-    read = {
-        "k": (index["T_kv"], reach.keys),
-        "v": (index["T_kv"], reach.keys),
-        "rope_cos": (index.get("P", 0), reach.positions),
-        "rope_sin": (index.get("P", 0), reach.positions),
-    }
-    flops = _flops(index, reach.scores, index["T_q"])
-    return flops, call.derived_bytes() - _unread(call, read)
+    reach, moved = _of_requests(call)
+    return _flops(call.indices, reach.scores, call.indices["T_q"]), moved
 
 
 def grouped_query_attention_varlen_bwd(call: SignatureCall) -> tuple[int, int]:
     """FLOPs and bytes of the gradients of packed requests; what no query reaches is not read."""
+    reach, moved = _of_requests(call)
+    return call.indices["H"] * reach.scores * _per_score_of_gradients(call.indices), moved
+
+
+def _of_requests(call: SignatureCall) -> tuple[_Reach, int]:
+    """What packed requests reach together, and the bytes of the call."""
     index = call.indices
     spans = zip(_lengths(call, "cu_seqlens_q"), _lengths(call, "cu_seqlens_kv"), strict=True)
     reach = _reached(spans, *_window(index))
+    return reach, _bytes(call, reach, index["T_kv"], index.get("P", 0))
+
+
+def _bytes(call: SignatureCall, reach: _Reach, keys: int, positions: int) -> int:
+    """The bytes of a call, without keys, values and rotary rows that are out of reach."""
     read = {
-        "k": (index["T_kv"], reach.keys),
-        "v": (index["T_kv"], reach.keys),
-        "rope_cos": (index.get("P", 0), reach.positions),
-        "rope_sin": (index.get("P", 0), reach.positions),
+        "k": (keys, reach.keys),
+        "v": (keys, reach.keys),
+        "rope_cos": (positions, reach.positions),
+        "rope_sin": (positions, reach.positions),
     }
-    flops = index["H"] * reach.scores * _per_score_of_gradients(index)
-    return flops, call.derived_bytes() - _unread(call, read)
+    unread = sum(
+        call.bytes(name) * (extent - rows) // extent
+        for name, (extent, rows) in read.items()
+        if call.present(name) and extent > rows
+    )
+    return call.derived_bytes() - unread
 
 
 def paged_prefill(call: SignatureCall) -> tuple[int, int]:
@@ -170,12 +168,3 @@ def _visible(c: int, columns: int, left: int, right: int) -> range:
     start = max(0, c - left) if left >= 0 else 0
     stop = min(columns, c + right + 1) if right >= 0 else columns
     return range(start, stop)
-
-
-def _unread(call: SignatureCall, read: Mapping[str, tuple[int, int]]) -> int:
-    """Bytes of present tensors beyond those rows, out of so many, that are read."""
-    return sum(
-        call.bytes(name) * (extent - rows) // extent
-        for name, (extent, rows) in read.items()
-        if call.present(name) and extent > rows
-    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
 
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
+from toys import switches
 
 from tileops._core.dispatch import filling
 from tileops._core.dispatch.filling import fill, key_of
@@ -33,24 +33,16 @@ def test_program_writes_to_the_tensor():
 
 def test_program_is_made_and_runs_on_the_device_of_the_tensor(monkeypatch):
     """There is no other tensor to tell it by; the current device may be another."""
-    current = []
-
-    @contextmanager
-    def as_current(device):
-        current.append(device)
-        yield
-        current.pop()
+    log, output = switches(monkeypatch, filling), torch.empty(3)
 
     class Watching(Sevens):
         def make_program(self, config):
-            made = list(current)
-            return lambda output: seen.extend([made, list(current)])
+            log.append("make")
+            return lambda output: log.append("run")
 
-    monkeypatch.setattr(filling, "as_current", as_current)
-    kernel, output, seen = Watching(), torch.empty(3), []
+    kernel = Watching()
     fill(output, key_of(kernel))
-    assert seen == [[output.device], [output.device]]
-    assert current == []
+    assert log == [("enter", output.device), "make", "run", ("leave", output.device)]
 
 
 def test_graph_holds_the_launch_and_allocates_the_tensor():

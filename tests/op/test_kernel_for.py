@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from toys import AddCall, AddInterface, AddKernel, add_kernel, add_op, pair
+from toys import AddCall, AddInterface, AddKernel, add_kernel, add_op, pair, switches
 
 from tileops import backend
 from tileops._core import devices
@@ -377,13 +377,7 @@ def test_ten_thousand_call_specs_leave_the_tables_bounded():
 
 
 def test_building_and_tuning_run_on_the_call_s_device(monkeypatch):
-    log = []
-
-    @contextmanager
-    def as_current(device):
-        log.append(("enter", device))
-        yield
-        log.append(("leave", device))
+    log = switches(monkeypatch, devices)
 
     class Noting(AddKernel):
         def __init__(self, spec):
@@ -393,7 +387,6 @@ def test_building_and_tuning_run_on_the_call_s_device(monkeypatch):
         def request_tune(self):
             log.append("tune")
 
-    monkeypatch.setattr(devices, "as_current", as_current)
     op = add_op({"plain": Noting})()
     op.request_tune()
     op.kernel_for("add", call())

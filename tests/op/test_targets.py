@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 
 import pytest
 import torch
-from toys import add_kernel, add_op, body_op, direct, pair, tensor
+from toys import add_kernel, add_op, body_op, direct, pair, switches, tensor
 
 from tileops import Op, backend
 from tileops._core import devices
@@ -579,19 +578,12 @@ def test_kernel_is_looked_up_once_it_is_built():
 
 
 def test_builder_runs_with_the_call_s_device_current(monkeypatch):
-    log = []
-
-    @contextmanager
-    def as_current(device):
-        log.append(("enter", device))
-        yield
-        log.append(("leave", device))
+    log = switches(monkeypatch, devices)
 
     def build_kernel(*specs, **parameters):
         log.append("build")
         return lambda x, y: x + y
 
-    monkeypatch.setattr(devices, "as_current", as_current)
     cls = add_op()
     backend.register_kernel_builder(op=cls.__name__, target="east", build_kernel=build_kernel)
     cls(target="east")(*pair())

@@ -236,6 +236,20 @@ def at_once(task, count=THREADS):
         return [future.result(LIMIT) for future in [pool.submit(run, n) for n in range(count)]]
 
 
+def switches(monkeypatch, module):
+    """What a module makes the current device, and when it leaves it; nothing is switched."""
+    log = []
+
+    @contextmanager
+    def as_current(device):
+        log.append(("enter", device))
+        yield
+        log.append(("leave", device))
+
+    monkeypatch.setattr(module, "as_current", as_current)
+    return log
+
+
 def slow():
     threading.Event().wait(0.02)
 

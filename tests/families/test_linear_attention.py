@@ -12,6 +12,7 @@ from tileops.linear_attention import (
     GatedDeltaNetBwdOp,
     GatedDeltaNetFwdOp,
     GLAInferenceFwdOp,
+    KimiDeltaAttentionBwdOp,
     KimiDeltaAttentionFwdOp,
     reference,
 )
@@ -95,6 +96,34 @@ def test_gradients_are_computed_in_inference_mode(draw):
         GatedDeltaNetBwdOp()(arriving[0], draw(2, 4, 8, 6), *tensors, None, packed, packed)
     for one, other in zip(found, wanted, strict=True):
         assert one is other or torch.equal(one, other)
+
+
+@pytest.mark.parametrize("has_state", [False, True])
+def test_gradients_where_there_is_no_token(draw, has_state):
+    """That of the states after goes on to those before, in memory of its own, and nowhere else."""
+    tensors, packed = gated(draw, 1, 0), offsets([0, 0])
+    arriving, state = draw(2, 4, 8, 6), draw(2, 4, 8, 6) if has_state else None
+    op = GatedDeltaNetBwdOp(use_gate_in_kernel=True)
+    *_, dstate, rate, bias = op(
+        draw(1, 0, 4, 6), arriving, *tensors, state, packed, packed, draw(4), draw(4)
+    )
+    assert not rate.any() and not bias.any()
+    if has_state:
+        assert torch.equal(dstate, arriving)
+        assert dstate.data_ptr() != arriving.data_ptr()
+    else:
+        assert dstate is None
+
+
+def test_gradients_where_there_is_no_value_head(draw):
+    q, k, v, _, beta = gated(draw, 1, 3, value_heads=0)
+    op = KimiDeltaAttentionBwdOp(use_gate_in_kernel=True)
+    tensors = (q, k, v, draw(1, 3, 0, 8), beta, draw(1, 0, 8, 6), None, None, draw(0), draw(0))
+    dq, dk, *_ = op(torch.empty_like(v), draw(1, 0, 8, 6), *tensors)
+    assert dq.shape == q.shape
+    assert not dq.any() and not dk.any()
+    wanted = reference.kimi_delta_attention_bwd(v, draw(1, 0, 8, 6), *tensors)
+    assert not wanted[0].any()
 
 
 RAGGED = [[1, 63, 0, 70], [0, 0, 5], [64, 64], [3, 0], [130]]

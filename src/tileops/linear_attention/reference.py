@@ -77,7 +77,7 @@ def kimi_delta_attention(
     if A_log is not None:
         rate = A_log.double().exp()[:, None]
         if dt_bias is not None:
-            decay = decay + dt_bias.double().view(len(A_log), -1)
+            decay = decay + dt_bias.double().view(g.shape[2:])
         if lower_bound is None:
             decay = -rate * F.softplus(decay)
         else:
@@ -352,7 +352,7 @@ def _by_token(
 ) -> tuple[Tensor, Tensor]:
     """Every sequence and head, token by token, in float64."""
     batch, length, heads, width = v.shape
-    group = heads // q.shape[2]
+    group = heads // max(q.shape[2], 1)
     starts = None if cu_seqlens is None else cu_seqlens.tolist()
     count = batch if starts is None else len(starts) - 1
     first = torch.zeros(count, heads, k.shape[3], width, dtype=torch.float64)

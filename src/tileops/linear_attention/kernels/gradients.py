@@ -91,8 +91,12 @@ class StateRecurrenceBwdPortableKernel(
             offsets = [_kept(cu_seqlens), _kept(cu_seqlens_cpu)]
             found = self._recurrence.forward(*[*leaves[:6], *offsets, *leaves[6:]])
             present = [leaf for leaf in leaves if leaf is not None]
-            arriving = _kept(do), _kept(dfinal_state)
-            gradients = iter(torch.autograd.grad(found, present, arriving, materialize_grads=True))
+            # Without tokens the gradient of the state before is that of the state after: a copy.
+            arriving = _kept(do), dfinal_state.clone()
+            # Without a state before, that after depends on none of the tensors then.
+            pairs = [pair for pair in zip(found, arriving, strict=True) if pair[0].requires_grad]
+            results, weights = zip(*pairs, strict=True)
+            gradients = iter(torch.autograd.grad(results, present, weights, materialize_grads=True))
         return tuple(None if leaf is None else next(gradients).contiguous() for leaf in leaves)
 
 

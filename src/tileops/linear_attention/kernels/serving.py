@@ -165,7 +165,7 @@ class StateRecurrencePortableKernel(
             gate = gate[..., None]
         if a_log is None:
             return gate
-        bias = None if dt_bias is None else dt_bias.view(self.call.value_heads, -1)
+        bias = None if dt_bias is None else dt_bias.view(gate.shape[2:])
         return log_decay(gate, a_log[:, None], bias, self.call.lower_bound)
 
     def _first_states(self, v: Tensor, initial: Tensor | None, cu_seqlens: Tensor | None) -> Tensor:

@@ -225,6 +225,7 @@ CASES = (
     _paged("tokens, widest heads", [200], [20], 2, 1, 256, 64, F16, rotary=256, softcap=5.0),
     _decode("one part", 2, 130, 8, 2, 64, F16),
     _decode("parts", 1, 300, 6, 1, 128, BF16, slots=4),
+    _decode("many parts, odd heads", 1, 1300, 3, 1, 64, F16, slots=21),
     _decode("window and bound", 1, 300, 4, 2, 128, F16, slots=2, window=100, softcap=5.0),
     _decode("more heads than a tile", 1, 70, 160, 2, 64, BF16, slots=5),
     _decode("widest heads", 1, 200, 2, 1, 256, F16, slots=3),

@@ -24,7 +24,7 @@ from tileops.kernels import Kernel
 
 _COLUMNS = 64  # keys of a tile
 _ROWS = 64  # heads of a tile
-_MERGERS = 256  # threads that merge the parts of a head
+_MERGERS = 256  # threads of a block that merges
 _MERGED = 8  # parts that a thread reads at once
 
 STAGES: Mapping[int, int] = {64: 6, 128: 3, 256: 3}
@@ -60,11 +60,17 @@ class SplitPrograms(NamedTuple):
 
 
 def merge_of(heads: int, size: int, dtype: str) -> Callable[..., None]:
-    """The program that merges parts of `size` channels."""
+    """The program that merges parts of `size` channels, by as few threads as read them at once."""
     from tileops.attention.programs.parts import build_merge
 
     groups = 4 * _MERGERS // size
-    return build_merge(heads, size, dtype, groups=groups, rows=_MERGED).compile(HOPPER)
+    merge = build_merge(heads, size, dtype, groups=groups, rows=_MERGED).compile(HOPPER)
+
+    def launch(partial: Tensor, sums: Tensor, out: Tensor, parts: int) -> None:
+        spread = 1 << (-(-parts // _MERGED) - 1).bit_length()
+        merge(partial, sums, out, parts, min(groups, spread))
+
+    return launch
 
 
 def compile_split(

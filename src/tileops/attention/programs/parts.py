@@ -57,29 +57,29 @@ def build_merge(heads: int, size: int, dtype: str, *, groups: int, rows: int) ->
     """The parts of split attention into one; the launch begins while that of the parts ends.
 
     Tensors: `Partial [T * H * splits * size]` and `Lse [T * H * splits]` float32, `Out
-    [T, H, size]`; contiguous, none empty.
+    [T, H, size]`; contiguous, none empty. A launch says how many groups of threads, `spread`, a
+    divisor of all, share the parts of a head.
 
     Args:
         heads: query heads, H.
         size: channels of a head of the result, a multiple of 4.
         dtype: element type of the result.
-        groups: groups of threads, each of which merges every so many parts.
+        groups: groups of threads of a block, each of which reads whole parts.
         rows: parts that a thread reads at once.
     """
     lanes = size // _QUAD
-    step = groups * rows
     tokens, area, height = T.dynamic("tokens"), T.dynamic("area"), T.dynamic("height")
 
     @T.macro
-    def gather(Partial, Lse, result, block, lane, group, splits, largest: T.Ref, total: T.Ref):
-        """What a group sums up, in units of two to the power of its largest logarithm."""
+    def gather(Partial, Lse, result, head, lane, first, step, splits, largest: T.Ref, total: T.Ref):
+        """The sum of every so many parts, in units of two to the power of the largest logarithm."""
         parts = T.alloc_local((rows, _QUAD), "float32")
         weights = T.alloc_local((rows,), "float32")
         shrink = T.alloc_var("float32", init=0.0)
         place = T.alloc_var("int32", init=0)
-        for c in T.serial(T.ceildiv(splits, step)):
+        for c in T.serial(T.truncdiv(splits + step * rows - 1, step * rows)):
             for i in T.unroll(rows):
-                place = block * splits + T.min(c * step + i * groups + group, splits - 1)
+                place = head * splits + T.min((c * rows + i) * step + first, splits - 1)
                 weights[i] = Lse[place]
                 for v in T.vectorized(_QUAD):
                     parts[i, v] = Partial[place * size + lane * _QUAD + v]
@@ -92,7 +92,7 @@ def build_merge(heads: int, size: int, dtype: str, *, groups: int, rows: int) ->
                 result[v] = result[v] * shrink
             for i in T.unroll(rows):
                 weights[i] = T.if_then_else(
-                    c * step + i * groups + group < splits, T.exp2(weights[i] - largest), 0.0
+                    (c * rows + i) * step + first < splits, T.exp2(weights[i] - largest), 0.0
                 )
                 total = total + weights[i]
                 for v in T.unroll(_QUAD):
@@ -104,8 +104,9 @@ def build_merge(heads: int, size: int, dtype: str, *, groups: int, rows: int) ->
         Lse: T.Tensor((height,), "float32"),
         Out: T.Tensor((tokens, heads, size), dtype),
         splits: T.int32,
+        spread: T.int32,
     ):
-        with T.Kernel(tokens * heads, threads=lanes * groups) as block:
+        with T.Kernel(T.ceildiv(tokens * heads * spread, groups), threads=lanes * groups) as block:
             thread = T.get_thread_binding()
             results = T.alloc_shared((groups, size), "float32")
             maxima = T.alloc_shared((groups,), "float32")
@@ -114,32 +115,37 @@ def build_merge(heads: int, size: int, dtype: str, *, groups: int, rows: int) ->
             largest = T.alloc_var("float32", init=FLOOR)
             total = T.alloc_var("float32", init=0.0)
             weight = T.alloc_var("float32", init=0.0)
+            group = T.alloc_var("int32", init=0)
+            head = T.alloc_var("int32", init=0)
+            lane = thread % lanes
+            group = thread // lanes
+            head = T.truncdiv(block * groups + group, spread)
             for v in T.unroll(_QUAD):
                 result[v] = 0
             T.pdl_sync()
             gather(
-                Partial, Lse, result, block, thread % lanes, thread // lanes, splits, largest,
-                total,
+                Partial, Lse, result, T.min(head, tokens * heads - 1), lane,
+                T.truncmod(group, spread), spread, splits, largest, total,
             )  # fmt: skip
             for v in T.vectorized(_QUAD):
-                results[thread // lanes, thread % lanes * _QUAD + v] = result[v]
-            if thread % lanes == 0:
-                maxima[thread // lanes] = largest
-                totals[thread // lanes] = total
+                results[group, lane * _QUAD + v] = result[v]
+            if lane == 0:
+                maxima[group] = largest
+                totals[group] = total
             T.sync_threads()
-            if thread < lanes:
-                for g in T.unroll(groups):
-                    largest = T.max(largest, maxima[g])
+            if T.And(T.truncmod(group, spread) == 0, head < tokens * heads):
+                for g in T.serial(spread):
+                    largest = T.max(largest, maxima[group + g])
                 total = 0.0
                 for v in T.unroll(_QUAD):
                     result[v] = 0
-                for g in T.unroll(groups):
-                    weight = T.exp2(maxima[g] - largest)
-                    total = total + totals[g] * weight
+                for g in T.serial(spread):
+                    weight = T.exp2(maxima[group + g] - largest)
+                    total = total + totals[group + g] * weight
                     for v in T.unroll(_QUAD):
-                        result[v] = result[v] + results[g, thread * _QUAD + v] * weight
+                        result[v] = result[v] + results[group + g, lane * _QUAD + v] * weight
                 total = 1.0 / total
                 for v in T.vectorized(_QUAD):
-                    Out[block // heads, block % heads, thread * _QUAD + v] = result[v] * total
+                    Out[head // heads, head % heads, lane * _QUAD + v] = result[v] * total
 
     return Program(merge, {**FAST, "tl.disable_thread_storage_sync": True})

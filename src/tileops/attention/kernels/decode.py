@@ -15,6 +15,7 @@ from tileops._core.dispatch.toolchain import HOPPER
 from tileops._kernels.alignment import aligned
 from tileops.attention.kernels.dense import DenseAttentionCall, DenseAttentionFwdInterface
 from tileops.attention.kernels.device import (
+    PAGE_UNIT,
     Group,
     operand_fault,
     part_count,
@@ -22,13 +23,21 @@ from tileops.attention.kernels.device import (
 )
 from tileops.kernels import Kernel
 
-_COLUMNS = 64  # keys of a tile
 _ROWS = 64  # heads of a tile
 _MERGERS = 256  # threads of a block that merges
 _MERGED = 8  # parts that a thread reads at once
 
-STAGES: Mapping[int, int] = {64: 6, 128: 3, 256: 3}
-"""Buffers of the rings, by head size: two blocks fit a multiprocessor, of the widest heads one."""
+TILES: Mapping[int, tuple[int, int]] = {64: (128, 3), 128: (64, 3), 256: (64, 3)}
+"""Keys of a tile and buffers of the rings, by head size: two blocks fit a multiprocessor, of the
+widest heads one."""
+
+
+def tile_of(group: Group, page: int) -> tuple[int, int]:
+    """Keys of a tile, of which pages are divisors or multiples, and buffers of the rings."""
+    columns, stages = TILES[group.head_dim]
+    if page and page % columns and columns % page:
+        return PAGE_UNIT, stages * columns // PAGE_UNIT
+    return columns, stages
 
 
 def parts_of(group: Group, requests: int, keys: int, *, resident: int = 1) -> int:
@@ -42,7 +51,7 @@ def parts_of(group: Group, requests: int, keys: int, *, resident: int = 1) -> in
     """
     cuts = -(-group.heads // group.kv_heads // _ROWS)
     slots = group.sm_count * (resident if group.head_dim <= 128 else 1)
-    return part_count(requests * group.kv_heads * cuts, -(-keys // _COLUMNS), slots)
+    return part_count(requests * group.kv_heads * cuts, -(-keys // TILES[group.head_dim][0]), slots)
 
 
 class SplitPrograms(NamedTuple):
@@ -83,7 +92,7 @@ def compile_split(
         build_decode_paged,
     )
 
-    how = Decoding(_COLUMNS, STAGES[group.head_dim], window, page, rotation)
+    how = Decoding(*tile_of(group, page), window, page, rotation)
     build = build_decode_paged if page else build_decode
     merge = merge_of(group.heads, group.head_dim, group.dtype_name)
     return SplitPrograms(build(group.of_programs(), how=how).compile(HOPPER), merge)
@@ -110,7 +119,7 @@ class DenseAttentionDecodeKernel(Kernel, DenseAttentionFwdInterface):
             return "attends with one query of a request, not with several"
         if call.rotary_dim:
             return f"does not rotate, here rotary_dim={call.rotary_dim}"
-        return operand_fault(call, STAGES) or super().refusal(call)
+        return operand_fault(call, TILES) or super().refusal(call)
 
     @classmethod
     def entry_for(

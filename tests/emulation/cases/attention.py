@@ -232,6 +232,7 @@ CASES = (
     _paged("small pages", [100, 64, 0, 300], [1, 1, 0, 1], 8, 2, 64, 16, F16),
     _paged("large pages", [1, 64, 5, 331], [0, 1, 1, 1], 6, 1, 128, 128, BF16, rotary=64),
     _paged("last positions", [310], [1], 6, 2, 128, 64, F16, softcap=5.0, rotary=128),
+    _paged("pages between tiles", [1, 331], [1, 1], 4, 1, 64, 192, F16),
     _latent("latent, one part", 1, 300, 64, 512, F16, 1),
     _latent("latent, parts, odd heads", 2, 450, 130, 128, BF16, 18),
     _latent("latent, many tiles", 1, 700, 100, 128, F16, 1),

@@ -1,4 +1,4 @@
-"""Norms of rows on the device: accuracy, odd extents, views, memory beyond 2³¹ elements, builds."""
+"""Norms of rows and channels on the device: accuracy, odd extents, views, 2³¹ elements, builds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tileops.norm import (
     AdaLayerNormFwdOp,
     AdaLayerNormZeroFwdOp,
     FusedAddRMSNormFwdOp,
+    GroupNormFwdOp,
+    InstanceNormFwdOp,
     LayerNormFwdOp,
     RMSNormFwdOp,
     reference,
@@ -166,3 +168,55 @@ def test_adaptive_layer_norm_is_accurate(draw, serving, n, dtype):
             expected = reference.ada_layer_norm_zero(*wide)
         torch.testing.assert_close(op(*given).double(), expected, **tolerance)
         assert serving(op, "ada_layer_norm") == {"AdaLayerNormOnChipKernel"}
+
+
+CHANNELS = (
+    (32, 128, (32, 32)), (3, 24, (7, 7)), (2, 6, ()), (16, 128, (30, 30)), (1, 40, (3, 5, 7)),
+    (8, 64, (128, 128)), (2, 10, (1001, 7)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("groups", "channels", "space"), CHANNELS, ids=str)
+def test_norms_of_channels_are_accurate(draw, serving, groups, channels, space, dtype):
+    x = draw(3, channels, *space, dtype=dtype) + 3  # a sum of squares would lose the variance
+    weight, bias = draw(channels, dtype=dtype), draw(channels, dtype=dtype)
+    group, instance = GroupNormFwdOp(groups), InstanceNormFwdOp()
+    tolerance = {"rtol": TOLERANCE[dtype]["rtol"], "atol": 1e-4}
+    for affine in ((weight, bias), (weight, None), (None, bias), (None, None)):
+        wide = [None if item is None else item.double() for item in affine]
+        expected = reference.group_norm(x.double(), *wide, num_groups=groups)
+        torch.testing.assert_close(group(x, *affine).double(), expected, **tolerance)
+        if space:
+            expected = reference.instance_norm(x.double(), None, None, *wide)
+            torch.testing.assert_close(
+                instance(x, None, None, *affine).double(), expected, **tolerance
+            )
+    assert serving(group, "group_norm") <= {"GroupNormOnChipKernel", "GroupNormStreamingKernel"}
+    served = {"InstanceNormOnChipKernel", "InstanceNormStreamingKernel"}
+    assert serving(instance, "instance_norm") <= served
+
+
+def test_running_statistics_are_left_to_torch(draw, serving):
+    op = InstanceNormFwdOp()
+    op(draw(2, 6, 100), draw(6), draw(6).square())
+    assert serving(op, "instance_norm") == {"InstanceNormPortableKernel"}
+
+
+def test_channels_beyond_31_bits_are_reached():
+    samples = (1 << 31) // (64 * 4096) + 1
+    x = torch.zeros(samples, 64, 4096, dtype=torch.bfloat16, device="cuda")
+    x[-1, -1, -2:] = torch.tensor([1.0, -1.0], dtype=x.dtype, device=x.device)
+    bias = torch.arange(64, dtype=x.dtype, device=x.device)
+    y = GroupNormFwdOp(32)(x, None, bias)
+    assert (y[:-1] == bias[:, None]).all()
+    assert y[-1, -1, -2] > 63 > 0 > y[-1, -1, -1]
+
+
+def test_all_numbers_of_samples_make_one_entry_and_one_program(draw, programs):
+    op, x = GroupNormFwdOp(8), draw(60, 32, 20, 20, dtype=torch.float16)
+    whole = op(x)
+    for samples in range(1, 61):
+        assert torch.equal(op(x[:samples]), whole[:samples])
+    assert len(op.built_entries("group_norm")) == 1
+    assert len(programs) == 1

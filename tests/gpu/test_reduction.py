@@ -242,3 +242,28 @@ def test_more_than_31_bits_of_elements():
     columns = reduction.SumFwdOp(dim=0, dtype=torch.float32)(x)
     assert (columns[:-1] == rows).all()
     assert columns[-1] == rows + 8
+
+
+def test_more_than_31_bits_of_elements_are_one_sum():
+    count = (1 << 31) + 3 * 4096
+    x = torch.ones(count // 4096, 4096, dtype=torch.bfloat16, device="cuda")
+    x[-1, -1] = 9.0
+    total = reduction.SumFwdOp(dtype=torch.float32)(x)
+    assert abs(total.item() - (count + 8)) <= 1e-6 * count
+    assert reduction.AmaxFwdOp()(x) == 9
+    assert reduction.ArgmaxFwdOp()(x) == count - 1
+    assert reduction.CountNonzeroFwdOp()(x) == count
+
+
+def test_softmax_and_scans_of_more_than_31_bits_of_elements():
+    n = 4096
+    x = torch.zeros((1 << 31) // n + 3, n, dtype=torch.bfloat16, device="cuda")
+    x[-1, -1] = 40.0
+    y = reduction.SoftmaxFwdOp(dim=-1)(x)
+    assert (y[:-1] == 1 / n).all()
+    assert y[-1, -1] == 1
+    del y
+    z = reduction.CumsumFwdOp(dim=-1)(x)
+    assert (z[:-1] == 0).all()
+    assert (z[-1, :-1] == 0).all()
+    assert z[-1, -1] == 40

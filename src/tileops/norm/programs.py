@@ -8,6 +8,7 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 """
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import tilelang.language as T
@@ -23,6 +24,25 @@ _PREFETCH_BYTES = 64  # per thread: parameters up to this size are fetched toget
 
 
 @dataclass(frozen=True)
+class Channels:
+    """Weights and biases of a norm of channels: an element for each channel of a sample.
+
+    Args:
+        groups: rows of a sample, which have channels of their own.
+        count: channels of a row, one after another.
+        length: elements of a channel.
+    """
+
+    groups: int
+    count: int
+    length: int
+
+    def place(self, row: Any, column: Any) -> Any:
+        """The channel of an element."""
+        return T.truncmod(row, self.groups) * self.count + T.truncdiv(column, self.length)
+
+
+@dataclass(frozen=True)
 class Norm:
     """What a program computes: `(x - mean) / sqrt(variance + eps) * weight + bias` or parts of it.
 
@@ -35,6 +55,7 @@ class Norm:
         added: whether `x` is the rounded sum of two matrices, which is a result as well.
         adaptive: whether weight and bias are matrices, with a row for each row of `x`.
         gated: whether results are multiplied by one more matrix.
+        channels: how weight and bias belong to channels; None where each column has its own.
     """
 
     dtype: str
@@ -45,6 +66,7 @@ class Norm:
     added: bool = False
     adaptive: bool = False
     gated: bool = False
+    channels: Channels | None = None
 
     @property
     def parameters(self) -> tuple[int, ...]:
@@ -52,9 +74,15 @@ class Norm:
         present = (self.weighted, self.biased, self.gated)
         return tuple(place for place, found in enumerate(present) if found)
 
-    def row_of(self, parameter: int, row: Any) -> Any:
-        """The row of a parameter that belongs to a row of `x`, None where one serves all."""
-        return row if self.adaptive or parameter == _GATE else None
+    def has_rows(self, parameter: int) -> bool:
+        """Whether a parameter has a row for each row of `x`."""
+        return self.adaptive or parameter == _GATE
+
+    def vector_of(self, width: Any) -> Any:
+        """The tensor of weight or bias where they are vectors of a run-time or known length."""
+        channels = self.channels
+        length = width if channels is None else channels.groups * channels.count
+        return T.Tensor((length,), self.dtype)
 
 
 def _join(total):
@@ -105,6 +133,30 @@ def _normaliser(norm: Norm, count: int):
         store_vector(Y[row, column], y, count, norm.dtype)
 
     return put
+
+
+def _parameter_loader(norm: Norm, count: int):
+    """Makes a macro that loads what an access of a row needs of a parameter.
+
+    It takes the parameter's place, registers and the first of them, the parameter, the row and the
+    access.
+    """
+    run = 1 if norm.channels is None else gcd(count, norm.channels.length)
+
+    @T.macro
+    def load(j, registers, first, source, row, access):
+        if norm.has_rows(j):
+            for v in T.vectorized(count):
+                registers[first + v] = source[row, access * count + v]
+        elif norm.channels is None:
+            for v in T.vectorized(count):
+                registers[first + v] = source[access * count + v]
+        else:
+            for v in T.unroll(count):
+                column = access * count + v // run * run
+                registers[first + v] = source[norm.channels.place(row, column)]
+
+    return load
 
 
 def _row_adder(width: int, dtype: str, lanes: int):
@@ -210,24 +262,21 @@ def build_norm_on_chip(
     parameters = norm.parameters
     prefetch = held * item_bytes(dtype) <= _PREFETCH_BYTES
     load_row = row_loader(width // count, lanes, count)
+    load_parameter = _parameter_loader(norm, count)
     statistics = _row_statistics(norm, width, lanes, rows)
     put = _normaliser(norm, count)
     add = _row_adder(width, dtype, lanes)
     M = T.dynamic("M")
 
     @T.macro
-    def load_vector(registers, source, row, column):
-        for v in T.vectorized(count):
-            if row is None:
-                registers[v] = source[column * count + v]
-            else:
-                registers[v] = source[row, column * count + v]
+    def load_parameters(beside, sources, row, k, column):
+        for j in parameters:
+            load_parameter(j, beside[j], k * count, sources[j], row, column)
 
     @T.macro
     def store(x, beside, total, centre, sources, Y, row, k, column):
         if not prefetch:
-            for j in parameters:
-                load_vector(beside[j], sources[j], norm.row_of(j, row), column)
+            load_parameters(beside, sources, row, 0, column)
         at = k * count if prefetch else 0
         put(x, k * count, beside, at, total, centre, Y, row, column * count)
 
@@ -243,8 +292,11 @@ def build_norm_on_chip(
         row = T.min(block * rows + thread // lanes, M - 1) if rows > 1 else block
         load_row(x, X, row, lane)
         if prefetch:
-            for j in parameters:
-                load_row(beside[j], (W, B, R)[j], norm.row_of(j, row), lane)
+            for k in T.unroll(whole):
+                load_parameters(beside, (W, B, R), row, k, k * lanes + lane)
+            if rest:
+                if lane < rest:
+                    load_parameters(beside, (W, B, R), row, whole, whole * lanes + lane)
         if norm.added:
             add(x, R, S, row, lane, block * rows + thread // lanes < M)
         statistics(x, total, centre, lane, thread)
@@ -260,7 +312,7 @@ def build_norm_on_chip(
         return T.Tensor((M, width), dtype)
 
     def parameter(present: bool) -> Any:
-        return T.Tensor((width,), dtype) if present and not norm.adaptive else matrix()
+        return norm.vector_of(width) if present and not norm.adaptive else matrix()
 
     @T.prim_func
     def norm_on_chip(
@@ -279,16 +331,13 @@ def build_norm_on_chip(
 
 
 def _vector_loader(count: int, threads: int):
-    """Makes a macro that loads `n` vectors, `threads` apart, of a row or of a single row."""
+    """Makes a macro that loads `n` vectors, `threads` apart, of a row."""
 
     @T.macro
     def load(x, source, row, first, n):
         for u in T.unroll(n):
             for v in T.vectorized(count):
-                if row is None:
-                    x[u * count + v] = source[(first + u * threads) * count + v]
-                else:
-                    x[u * count + v] = source[row, (first + u * threads) * count + v]
+                x[u * count + v] = source[row, (first + u * threads) * count + v]
 
     return load
 
@@ -308,6 +357,7 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
     dtype = norm.dtype
     sum_row = row_sum(threads, 1)
     load = _vector_loader(count, threads)
+    load_parameter = _parameter_loader(norm, count)
     put = _normaliser(norm, count)
     M, L = T.dynamic("M, L")
 
@@ -357,10 +407,9 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
     def scale(state, tensors, row, first, n):
         x, w, b, total, centre = state
         take_again(state, tensors, row, first, n)
-        if norm.weighted:
-            load(w, tensors[2], None, first, n)
-        if norm.biased:
-            load(b, tensors[3], None, first, n)
+        for u in T.unroll(n):
+            for j in norm.parameters:
+                load_parameter(j, (w, b)[j], u * count, tensors[2 + j], row, first + u * threads)
         for u in T.unroll(n):
             at = (first + u * threads) * count
             put(x, u * count, (w, b), u * count, total, centre, tensors[4], row, at)
@@ -396,7 +445,7 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
         return T.Tensor((M, L * count), dtype)
 
     def parameter(present: bool) -> Any:
-        return T.Tensor((L * count,), dtype) if present else matrix()
+        return norm.vector_of(L * count) if present else matrix()
 
     @T.prim_func
     def norm_streaming(

@@ -12,12 +12,16 @@ from tileops.norm.kernels import (
     AddLayerNormStreamingKernel,
     AddRMSNormOnChipKernel,
     AddRMSNormStreamingKernel,
+    GroupNormOnChipKernel,
+    GroupNormStreamingKernel,
+    InstanceNormOnChipKernel,
+    InstanceNormStreamingKernel,
     LayerNormOnChipKernel,
     LayerNormStreamingKernel,
     RMSNormOnChipKernel,
     RMSNormStreamingKernel,
 )
-from tileops.norm.reference import layer_norm, rms_norm
+from tileops.norm.reference import group_norm, instance_norm, layer_norm, rms_norm
 
 EPS = 1e-5
 
@@ -85,6 +89,25 @@ def _adaptive(name, rows, n, dtype, gated, **more):
     return Case(name, AdaLayerNormOnChipKernel, (n, dtype, EPS, gated), inputs, expected, **more)
 
 
+def _channels(kernel, name, samples, split, dtype, weighted, biased, **more):
+    """Samples of groups of channels, far from zero."""
+    groups, count, length = split
+    channels = groups * count
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor | None, ...]:
+        x = (torch.randn(samples, channels, length, generator=generator) + 3).to(dtype)
+        weight, bias = torch.randn(2, channels, generator=generator).to(dtype)
+        affine = weight if weighted else None, bias if biased else None
+        return (x, None, None, *affine) if count == 1 else (x, *affine)
+
+    def expected(x: Tensor, *others: Tensor | None) -> Tensor:
+        if count == 1:
+            return instance_norm(x, *others, eps=EPS)
+        return group_norm(x, *others, num_groups=groups, eps=EPS)
+
+    return Case(name, kernel, (split, dtype, EPS, weighted, biased), inputs, expected, **more)
+
+
 WIDE = ("uint4", "store_global_128")
 
 CASES = (
@@ -117,4 +140,15 @@ CASES = (
     _added(AddRMSNormStreamingKernel, "part of a step", 2, 33000, torch.bfloat16, 8),
     _added(AddLayerNormOnChipKernel, "row of a block", 3, 4096, torch.bfloat16, 4096, True),
     _added(AddLayerNormStreamingKernel, "part of a step", 2, 33000, torch.float32, 4, True),
+    _channels(
+        GroupNormOnChipKernel, "wide", 2, (4, 4, 256), torch.bfloat16, True, True, contains=WIDE
+    ),
+    _channels(GroupNormOnChipKernel, "ends inside", 3, (3, 8, 49), torch.float16, True, True),
+    _channels(GroupNormOnChipKernel, "features", 5, (2, 3, 1), torch.float32, True, False),
+    _channels(GroupNormOnChipKernel, "long", 1, (2, 8, 900), torch.float32, True, True),
+    _channels(GroupNormStreamingKernel, "wide", 2, (2, 3, 16384), torch.float16, True, True),
+    _channels(GroupNormStreamingKernel, "odd", 1, (2, 5, 1001), torch.float32, False, True),
+    _channels(InstanceNormOnChipKernel, "wide", 3, (6, 1, 1024), torch.bfloat16, True, True),
+    _channels(InstanceNormOnChipKernel, "no weight", 2, (3, 1, 900), torch.float16, False, False),
+    _channels(InstanceNormStreamingKernel, "wide", 2, (2, 1, 40000), torch.float32, True, True),
 )

@@ -90,10 +90,23 @@ class BatchNormPortableKernel(PortableKernel[RunningNormCall], BatchNormFwdInter
         )
 
 
+@dataclass(frozen=True)
+class InstanceNormCall(RunningNormCall):
+    """The same of samples of `channels` channels of `n` elements."""
+
+    channels: int
+    n: int
+
+    @property
+    def split(self) -> tuple[int, int, int]:
+        """Rows of a sample, channels of a row, elements of a channel."""
+        return self.channels, 1, self.n
+
+
 class InstanceNormFwdInterface(KernelInterface):
     """As BatchNorm, with statistics of each channel of each sample over space."""
 
-    request = RunningNormCall
+    request = InstanceNormCall
 
     @abstractmethod
     def forward(
@@ -121,7 +134,7 @@ class InstanceNormFwdInterface(KernelInterface):
         """
 
 
-class InstanceNormPortableKernel(PortableKernel[RunningNormCall], InstanceNormFwdInterface):
+class InstanceNormPortableKernel(PortableKernel[InstanceNormCall], InstanceNormFwdInterface):
     """InstanceNorm by torch: GroupNorm of groups of one channel, or BatchNorm in evaluation."""
 
     def forward(
@@ -170,13 +183,28 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class GroupNormCall(CallSpec):
-    """GroupNorm of `groups` groups of channels, with or without weight and bias."""
+    """GroupNorm of `groups` groups of `channels` channels of `length` elements.
+
+    With or without weight and bias.
+    """
 
     groups: int
+    channels: int
+    length: int
     eps: float
     has_weight: bool
     has_bias: bool
     dtype: torch.dtype
+
+    @property
+    def split(self) -> tuple[int, int, int]:
+        """Groups of a sample, channels of a group, elements of a channel."""
+        return self.groups, self.channels // self.groups, self.length
+
+    @property
+    def n(self) -> int:
+        """Elements of a group."""
+        return self.channels // self.groups * self.length
 
 
 class GroupNormFwdInterface(KernelInterface):

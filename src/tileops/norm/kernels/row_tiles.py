@@ -1,7 +1,12 @@
-"""Kernels of row-wise norms that TileLang makes: rows that registers hold, and longer ones."""
+"""Kernels of row-wise norms that TileLang makes: rows that registers hold, and longer ones.
+
+Groups of the channels of a sample are rows, too. Running statistics are left to torch, and so is
+BatchNorm, whose channels are no rows of memory.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,21 +16,27 @@ from torch import Tensor
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import aligned, widest_access
 from tileops.kernels import Kernel
+from tileops.norm.kernels.channels import (
+    GroupNormCall,
+    GroupNormFwdInterface,
+    InstanceNormCall,
+    InstanceNormFwdInterface,
+)
 from tileops.norm.kernels.rows import (
     AdaLayerNormFwdInterface,
     AddLayerNormFwdInterface,
     AddRMSNormFwdInterface,
-    LayerNormCall,
     LayerNormFwdInterface,
+    RMSNormCall,
     RMSNormFwdInterface,
 )
 
 
-class _OnChipKernel(Kernel):
-    """Normalisation with each row held in registers: every matrix is read or written once.
+class _RowNormKernel(Kernel):
+    """Normalisation of rows.
 
     Args:
-        n: elements of a row.
+        length: what is compiled in of the length of rows.
         dtype: element type.
         eps: added to the variance or mean of squares.
         has_weight: whether there is a weight.
@@ -33,29 +44,72 @@ class _OnChipKernel(Kernel):
     """
 
     supported_archs = frozenset({HOPPER})
-    preferred_over = frozenset({"streaming"})
 
-    LONGEST_ROW = 1 << 15
-    """Elements of the longest row that the registers of a block hold."""
     centred: ClassVar[bool] = False
     added: ClassVar[bool] = False
     adaptive: ClassVar[bool] = False
     gated = False
-    _SMALL = 1 << 15  # bytes of a row, of which a multiprocessor has registers for two
-    _HELD = 64  # elements a thread holds at most
-    _LANES = (128, 256, 512)  # threads of a row that are worth trying
+    channels: tuple[int, int, int] | None = None
 
     def __init__(
         self,
-        n: int,
+        length: int,
         dtype: torch.dtype,
         eps: float,
         has_weight: bool = True,
         has_bias: bool = False,
     ) -> None:
         super().__init__()
-        self.n, self.dtype, self.eps = n, dtype, eps
+        self.length, self.dtype, self.eps = length, dtype, eps
         self.has_weight, self.has_bias = has_weight, has_bias
+
+    @classmethod
+    @abstractmethod
+    def length_of(cls, n: int, dtype: torch.dtype) -> int:
+        """What is compiled in of rows of `n` elements."""
+
+    @classmethod
+    def rows_of(cls, call: Any) -> Hashable:
+        """What is compiled in of the shape of a call; the number of rows is none of it."""
+        return cls.length_of(call.n, call.dtype)
+
+    @classmethod
+    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
+        """One build for each kind of row."""
+        bias = () if isinstance(call, RMSNormCall) else (call.has_bias,)
+        constants = (cls.rows_of(call), call.dtype, call.eps, call.has_weight, *bias)
+        return constants, lambda: cls(*constants)
+
+    def _norm(self) -> Any:
+        """What the program computes."""
+        from tileops.norm.programs import Channels, Norm
+
+        return Norm(
+            dtype_name(self.dtype),
+            self.eps,
+            self.centred,
+            self.has_weight,
+            self.has_bias,
+            self.added,
+            self.adaptive,
+            self.gated,
+            None if self.channels is None else Channels(*self.channels),
+        )
+
+
+class _OnChipKernel(_RowNormKernel):
+    """Normalisation with each row held in registers: every matrix is read or written once.
+
+    What is compiled in of the length of rows is all of it.
+    """
+
+    preferred_over = frozenset({"streaming"})
+
+    LONGEST_ROW = 1 << 15
+    """Elements of the longest row that the registers of a block hold."""
+    _SMALL = 1 << 15  # bytes of a row, of which a multiprocessor has registers for two
+    _HELD = 64  # elements a thread holds at most
+    _LANES = (128, 256, 512)  # threads of a row that are worth trying
 
     @classmethod
     def refusal(cls, call: Any) -> str | None:
@@ -65,73 +119,48 @@ class _OnChipKernel(Kernel):
         return super().refusal(call)
 
     @classmethod
-    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
-        """One build for each kind of row; the number of rows is none of it."""
-        constants = (call.n, *_kind(call))
-        return constants, lambda: cls(*constants)
+    def length_of(cls, n: int, dtype: torch.dtype) -> int:
+        """All elements."""
+        return n
 
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Two vectors a thread or more, and blocks of at least four warps."""
-        vectors = self.n // widest_access(self.n, self.dtype)
+        vectors = self.length // widest_access(self.length, self.dtype)
         lanes = min(256, 1 << max(1, vectors // 2).bit_length() - 1)
-        if self.n > lanes * self._HELD:
+        if self.length > lanes * self._HELD:
             lanes = 512
         return self._config_of(lanes)
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
         """Other numbers of threads that can hold a row."""
-        others = [lanes for lanes in self._LANES if lanes <= self.n <= lanes * self._HELD]
+        others = [lanes for lanes in self._LANES if lanes <= self.length <= lanes * self._HELD]
         configs = [self.default_config, *map(self._config_of, others)]
         return [config for place, config in enumerate(configs) if config not in configs[:place]]
 
     def _config_of(self, lanes: int) -> Mapping[str, Any]:
         """Two blocks a multiprocessor, one in memory while the other computes, if they fit."""
-        resident = 2 if self.n * self.dtype.itemsize <= self._SMALL else 1
+        resident = 2 if self.length * self.dtype.itemsize <= self._SMALL else 1
         return {"lanes": lanes, "rows": max(1, 128 // lanes), "resident": resident}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.norm.programs import build_norm_on_chip
 
-        return build_norm_on_chip(_norm_of(self), self.n, **config).compile(HOPPER)
+        return build_norm_on_chip(self._norm(), self.length, **config).compile(HOPPER)
 
 
-class _StreamingKernel(Kernel):
+class _StreamingKernel(_RowNormKernel):
     """Normalisation of rows of any length: later reads of a row mostly hit the caches.
 
-    Args:
-        vector: elements of one access, a divisor of the rows' length.
-        dtype: element type.
-        eps: added to the variance or mean of squares.
-        has_weight: whether there is a weight.
-        has_bias: whether there is a bias.
+    What is compiled in of the length of rows is the width of an access, a divisor of it.
     """
 
-    supported_archs = frozenset({HOPPER})
-    centred: ClassVar[bool] = False
-    added: ClassVar[bool] = False
-    adaptive: ClassVar[bool] = False
-    gated: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        vector: int,
-        dtype: torch.dtype,
-        eps: float,
-        has_weight: bool = True,
-        has_bias: bool = False,
-    ) -> None:
-        super().__init__()
-        self.vector, self.dtype, self.eps = vector, dtype, eps
-        self.has_weight, self.has_bias = has_weight, has_bias
-
     @classmethod
-    def entry_for(cls, call: Any) -> tuple[Hashable, Callable[[], Any]]:
-        """One build for all lengths that allow the same accesses."""
-        constants = (widest_access(call.n, call.dtype), *_kind(call))
-        return constants, lambda: cls(*constants)
+    def length_of(cls, n: int, dtype: torch.dtype) -> int:
+        """Elements of an access."""
+        return widest_access(n, dtype)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
@@ -142,29 +171,7 @@ class _StreamingKernel(Kernel):
         """Compile the program."""
         from tileops.norm.programs import build_norm_streaming
 
-        return build_norm_streaming(_norm_of(self), count=self.vector, **config).compile(HOPPER)
-
-
-def _kind(call: Any) -> tuple[Any, ...]:
-    """The constants of a call besides the length of its rows."""
-    bias = (call.has_bias,) if isinstance(call, LayerNormCall) else ()
-    return (call.dtype, call.eps, call.has_weight, *bias)
-
-
-def _norm_of(kernel: _OnChipKernel | _StreamingKernel) -> Any:
-    """What a kernel's program computes."""
-    from tileops.norm.programs import Norm
-
-    return Norm(
-        dtype_name(kernel.dtype),
-        kernel.eps,
-        kernel.centred,
-        kernel.has_weight,
-        kernel.has_bias,
-        kernel.added,
-        kernel.adaptive,
-        kernel.gated,
-    )
+        return build_norm_streaming(self._norm(), count=self.length, **config).compile(HOPPER)
 
 
 def _launch(
@@ -269,7 +276,7 @@ class AdaLayerNormOnChipKernel(_OnChipKernel, AdaLayerNormFwdInterface):
     """LayerNorm with a scale, a shift and perhaps a gate for each row, held in registers.
 
     Args:
-        n: elements of a row.
+        length: elements of a row.
         dtype: element type.
         eps: added to the variance.
         gated: whether there is a gate.
@@ -279,8 +286,8 @@ class AdaLayerNormOnChipKernel(_OnChipKernel, AdaLayerNormFwdInterface):
     centred = True
     adaptive = True
 
-    def __init__(self, n: int, dtype: torch.dtype, eps: float, gated: bool) -> None:
-        super().__init__(n, dtype, eps, True, True)
+    def __init__(self, length: int, dtype: torch.dtype, eps: float, gated: bool) -> None:
+        super().__init__(length, dtype, eps, True, True)
         self.gated = gated
 
     @classmethod
@@ -296,3 +303,85 @@ class AdaLayerNormOnChipKernel(_OnChipKernel, AdaLayerNormFwdInterface):
         matrices = (x if item is None else aligned(item) for item in (gate, scale, shift))
         self.program()(x, *matrices, output, output)
         return output
+
+
+class _ChannelsKernel(_RowNormKernel):
+    """Normalisation of groups of channels, with a weight and a bias for each channel.
+
+    Args:
+        channels: groups of a sample, channels of a group, elements of a channel.
+        dtype: element type.
+        eps: added to the variance.
+        has_weight: whether there is a weight.
+        has_bias: whether there is a bias.
+    """
+
+    centred = True
+
+    def __init__(
+        self,
+        channels: tuple[int, int, int],
+        dtype: torch.dtype,
+        eps: float,
+        has_weight: bool,
+        has_bias: bool,
+    ) -> None:
+        _, count, length = channels
+        self.n = count * length
+        super().__init__(self.length_of(self.n, dtype), dtype, eps, has_weight, has_bias)
+        self.channels = channels
+
+    @classmethod
+    def rows_of(cls, call: GroupNormCall | InstanceNormCall) -> Hashable:
+        """How channels lie; the number of samples is none of it."""
+        return call.split
+
+    def _normed(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """The norm of every group of every sample."""
+        return _launch(self.program(), x.view(-1, self.n), None, weight, bias)[0].view(x.shape)
+
+
+class GroupNormOnChipKernel(_ChannelsKernel, _OnChipKernel, GroupNormFwdInterface):
+    """GroupNorm with each group held in registers."""
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Normalise every group."""
+        return self._normed(x, weight, bias)
+
+
+class GroupNormStreamingKernel(_ChannelsKernel, _StreamingKernel, GroupNormFwdInterface):
+    """GroupNorm of groups of any length."""
+
+    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Normalise every group."""
+        return self._normed(x, weight, bias)
+
+
+class _InstanceNormKernel(_ChannelsKernel, InstanceNormFwdInterface):
+    """InstanceNorm by the input's statistics, of which it keeps none."""
+
+    @classmethod
+    def refusal(cls, call: InstanceNormCall) -> str | None:
+        """Refuses running statistics."""
+        if call.has_running:
+            return "neither uses nor updates running statistics"
+        return super().refusal(call)
+
+    def forward(
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> Tensor:
+        """Normalise every channel of every sample."""
+        return self._normed(x, weight, bias)
+
+
+class InstanceNormOnChipKernel(_InstanceNormKernel, _OnChipKernel):
+    """InstanceNorm with each channel of a sample held in registers."""
+
+
+class InstanceNormStreamingKernel(_InstanceNormKernel, _StreamingKernel):
+    """InstanceNorm of channels of any length."""

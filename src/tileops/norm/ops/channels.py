@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -15,9 +15,14 @@ from tileops.norm.kernels import (
     BatchNormPortableKernel,
     GroupNormCall,
     GroupNormFwdInterface,
+    GroupNormOnChipKernel,
     GroupNormPortableKernel,
+    GroupNormStreamingKernel,
+    InstanceNormCall,
     InstanceNormFwdInterface,
+    InstanceNormOnChipKernel,
     InstanceNormPortableKernel,
+    InstanceNormStreamingKernel,
     RunningNormCall,
 )
 from tileops.norm.ops.layout import as_channels, as_vector
@@ -46,7 +51,9 @@ class _RunningNormOp(Op):
         bias: Tensor | None = None,
     ) -> Tensor:
         """Normalise the channels of `x`."""
-        call = RunningNormCall(
+        channels = as_channels(x)
+        call = self._call(
+            channels,
             getattr(self, self.choice),
             self.momentum,
             self.eps,
@@ -54,12 +61,15 @@ class _RunningNormOp(Op):
             weight is not None,
             bias is not None,
             x.dtype,
-            device=x.device,
         )
         (interface,) = self.interfaces
         kernel = self.kernel_for(interface, call)
         affine = as_vector(weight), as_vector(bias)
-        return kernel(as_channels(x), running_mean, running_var, *affine).view(x.shape)
+        return kernel(channels, running_mean, running_var, *affine).view(x.shape)
+
+    def _call(self, channels: Tensor, *facts: Any) -> RunningNormCall:
+        """The call spec."""
+        return RunningNormCall(*facts, device=channels.device)
 
 
 class BatchNormFwdOp(_RunningNormOp):
@@ -122,7 +132,11 @@ class GroupNormFwdOp(Op):
     Source: `torch.nn.functional.group_norm`.
     """
 
-    kernel_types = {"portable": GroupNormPortableKernel}
+    kernel_types = {
+        "on_chip": GroupNormOnChipKernel,
+        "streaming": GroupNormStreamingKernel,
+        "portable": GroupNormPortableKernel,
+    }
     interfaces = {"group_norm": GroupNormFwdInterface}
 
     def __init__(self, num_groups: int, eps: float = 1e-5, *, target: str | None = None) -> None:
@@ -134,8 +148,10 @@ class GroupNormFwdOp(Op):
         self, x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
         """Normalise the groups of `x`."""
+        channels = as_channels(x)
         call = GroupNormCall(
             self.num_groups,
+            *channels.shape[1:],
             self.eps,
             weight is not None,
             bias is not None,
@@ -143,7 +159,7 @@ class GroupNormFwdOp(Op):
             device=x.device,
         )
         kernel = self.kernel_for("group_norm", call)
-        return kernel(as_channels(x), as_vector(weight), as_vector(bias)).view(x.shape)
+        return kernel(channels, as_vector(weight), as_vector(bias)).view(x.shape)
 
 
 class InstanceNormFwdOp(_RunningNormOp):
@@ -155,7 +171,11 @@ class InstanceNormFwdOp(_RunningNormOp):
     Source: `torch.nn.functional.instance_norm`.
     """
 
-    kernel_types = {"portable": InstanceNormPortableKernel}
+    kernel_types = {
+        "on_chip": InstanceNormOnChipKernel,
+        "streaming": InstanceNormStreamingKernel,
+        "portable": InstanceNormPortableKernel,
+    }
     interfaces = {"instance_norm": InstanceNormFwdInterface}
     choice = "use_input_stats"
 
@@ -171,3 +191,7 @@ class InstanceNormFwdOp(_RunningNormOp):
         self.momentum = momentum
         self.eps = eps
         super().__init__(target=target)
+
+    def _call(self, channels: Tensor, *facts: Any) -> InstanceNormCall:
+        """The call spec."""
+        return InstanceNormCall(*facts, *channels.shape[1:], device=channels.device)

@@ -42,7 +42,7 @@ from tileops.moe.programs import (
     build_pre_permute,
     build_top_k,
 )
-from tileops.norm.programs import Norm, build_norm_on_chip, build_norm_streaming
+from tileops.norm.programs import Channels, Norm, build_norm_on_chip, build_norm_streaming
 from tileops.reduction.programs import (
     Columns,
     Rows,
@@ -59,7 +59,7 @@ COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v
            "-diag-suppress", "20012", "-o", "kernel.cubin")  # fmt: skip
 
 
-def on_chip(width: int, dtype: str, lanes: int, resident: int = 1, **kind: bool) -> Program:
+def on_chip(width: int, dtype: str, lanes: int, resident: int = 1, **kind: Any) -> Program:
     norm = Norm(dtype, 1e-6, **kind)
     return build_norm_on_chip(norm, width, lanes=lanes, rows=1, resident=resident)
 
@@ -143,6 +143,12 @@ PROGRAMS = {
     ),
     "longest row, sum": lambda: on_chip(1 << 14, "bfloat16", 512, added=True),
     "longest row, centred": lambda: on_chip(1 << 14, "bfloat16", 512, centred=True, biased=True),
+    "most elements a thread, of channels": lambda: on_chip(
+        1 << 14, "bfloat16", 256, 2, centred=True, biased=True, channels=Channels(32, 64, 256)
+    ),
+    "channels that end inside": lambda: on_chip(
+        32 * 196, "float16", 256, 2, centred=True, biased=True, channels=Channels(16, 128, 49)
+    ),
     "streamed": lambda: build_norm_streaming(
         Norm("float32", 1e-6, centred=True, biased=True), count=4, threads=512, unroll=4
     ),

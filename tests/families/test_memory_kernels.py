@@ -17,10 +17,21 @@ from tileops.elementwise.kernels import (
 )
 from tileops.elementwise.kernels.layout import Layout, arrange
 from tileops.elementwise.kernels.pointwise import GatedCall
-from tileops.norm import AdaLayerNormFwdOp, AdaLayerNormZeroFwdOp, LayerNormFwdOp
+from tileops.norm import (
+    AdaLayerNormFwdOp,
+    AdaLayerNormZeroFwdOp,
+    GroupNormFwdOp,
+    InstanceNormFwdOp,
+    LayerNormFwdOp,
+)
 from tileops.norm.kernels import (
     AdaLayerNormCall,
     AdaLayerNormOnChipKernel,
+    GroupNormCall,
+    GroupNormOnChipKernel,
+    GroupNormStreamingKernel,
+    InstanceNormCall,
+    InstanceNormStreamingKernel,
     LayerNormCall,
     LayerNormOnChipKernel,
 )
@@ -327,6 +338,30 @@ def test_layer_norm_is_held_on_chip() -> None:
     call = LayerNormCall(4096, 1e-5, True, False, BF16, **HOPPER)
     assert LayerNormFwdOp([4096]).key_for("layer_norm", call) == "on_chip"
     assert LayerNormOnChipKernel.entry_for(call)[0] == (4096, BF16, 1e-5, True, False)
+
+
+def test_groups_of_channels_are_rows() -> None:
+    def call(length: int) -> GroupNormCall:
+        return GroupNormCall(32, 320, length, 1e-5, True, False, BF16, **HOPPER)
+
+    op, longest = GroupNormFwdOp(32), GroupNormOnChipKernel.LONGEST_ROW // 10
+    assert op.key_for("group_norm", call(longest)) == "on_chip"
+    assert op.key_for("group_norm", call(longest + 1)) == "streaming"
+    for kernel in (GroupNormOnChipKernel, GroupNormStreamingKernel):
+        assert kernel.entry_for(call(4096))[0] == ((32, 10, 4096), BF16, 1e-5, True, False)
+
+
+@pytest.mark.parametrize("n", [1024, 100_000])
+def test_channels_of_samples_are_rows_without_running_statistics(n: int) -> None:
+    def call(running: bool) -> InstanceNormCall:
+        return InstanceNormCall(True, 0.1, 1e-5, running, False, True, BF16, 64, n, **HOPPER)
+
+    op = InstanceNormFwdOp()
+    assert op.key_for("instance_norm", call(False)) == ("on_chip" if n == 1024 else "streaming")
+    assert op.key_for("instance_norm", call(True)) == "portable"
+    assert InstanceNormStreamingKernel.entry_for(call(False))[0][0] == (64, 1, n)
+    reason = "neither uses nor updates running statistics"
+    assert InstanceNormStreamingKernel.refusal(call(True)) == reason
 
 
 def test_adaptive_norms_are_held_on_chip() -> None:

@@ -151,7 +151,8 @@ class GroupNormFwdOp(Op):
         channels = as_channels(x)
         call = GroupNormCall(
             self.num_groups,
-            *channels.shape[1:],
+            channels.shape[1],
+            channels.shape[2],
             self.eps,
             weight is not None,
             bias is not None,

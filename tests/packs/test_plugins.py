@@ -60,13 +60,13 @@ for cls in (Silent, Vague, Bodiless):
     "twins": """
 from tileops import backend
 from tileops.kernels import Kernel
-from tileops.norm.kernels import GroupNormFwdInterface
-class Twin(Kernel, GroupNormFwdInterface):
+from tileops.norm.kernels import GroupNormBwdInterface
+class Twin(Kernel, GroupNormBwdInterface):
     needs_tilelang = False
     def forward(self, *tensors):
         return tensors
 for key in ("one", "other"):
-    backend.register_kernel_type("GroupNormFwdOp", key, Twin)
+    backend.register_kernel_type("GroupNormBwdOp", key, Twin)
 """,
     "picky": """
 from tileops import backend
@@ -231,8 +231,8 @@ FAULTS = (
     "returned False, expected None or a reason",
     "entry point tongue_tied (plug_tongue_tied): FusedAddRMSNormFwdOp, kernel type 'bodiless': "
     "Bodiless.entry_for fails on device=",
-    "entry point twins (plug_twins): GroupNormFwdOp, interface 'group_norm': 'one', 'other' serve "
-    "the same calls on cuda, and none is preferred_over the others",
+    "entry point twins (plug_twins): GroupNormBwdOp, interface 'group_norm_bwd': 'one', 'other' "
+    "serve the same calls on cuda, and none is preferred_over the others",
     "entry point picky (plug_picky): AdaLayerNormFwdOp, kernel type 'picky': Picky.refusal fails "
     "on device=device(type='cuda', index=0), ",
     "arch=80, sm_count=132, calibration=None, smem_budget=232448: ZeroDivisionError: ",

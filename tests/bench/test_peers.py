@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bench.samples import published_table, row
+from tileops import reduction
 from tileops._core.spec import registry
 from tileops.bench.peers import peer_matches
 from tileops.bench.published import PeerFault, read_rules
@@ -185,3 +186,14 @@ def test_rules_that_do_not_suit_a_row_are_told(tmp_path: Path, published: Write,
     told = 'a rule for RMSNormFwdOp does not suit {"x_shape": '
     with pytest.raises(PeerFault, match=re.escape(told)):
         peer_matches([row("RMSNormFwdOp", "x")], published(norm()), mapping)
+
+
+def test_what_is_published_without_axes_is_along_the_last() -> None:
+    rules = read_rules()
+    stated = {"ArgmaxFwdOp", "ArgminFwdOp"}
+    named_otherwise = {"VectorNormFwdOp", "SoftmaxBwdOp", "LogSoftmaxBwdOp"}
+    for name in reduction.__all__:
+        param = registry.lookup(name).signature.params.get("dim")
+        if getattr(param, "default", 0) is None:
+            assert (name in rules) != (name in stated | named_otherwise), name
+            assert all(rule.given["dim"] == -1 for rule in rules.get(name, ())), name

@@ -181,20 +181,26 @@ CHANNELS = (
 def test_norms_of_channels_are_accurate(draw, serving, groups, channels, space, dtype):
     x = draw(3, channels, *space, dtype=dtype) + 3  # a sum of squares would lose the variance
     weight, bias = draw(channels, dtype=dtype), draw(channels, dtype=dtype)
-    group, instance = GroupNormFwdOp(groups), InstanceNormFwdOp()
+    op = GroupNormFwdOp(groups)
     tolerance = {"rtol": TOLERANCE[dtype]["rtol"], "atol": 1e-4}
+    expected = reference.group_norm(x.double(), weight.double(), bias.double(), num_groups=groups)
+    torch.testing.assert_close(op(x, weight, bias).double(), expected, **tolerance)
+    assert serving(op, "group_norm") <= {"GroupNormOnChipKernel", "GroupNormStreamingKernel"}
+
+
+@pytest.mark.parametrize("length", [900, 40000])
+def test_norms_of_samples_are_accurate(draw, serving, length):
+    x = draw(3, 6, length) + 3
+    weight, bias = draw(6), draw(6)
+    op = InstanceNormFwdOp()
     for affine in ((weight, bias), (weight, None), (None, bias), (None, None)):
         wide = [None if item is None else item.double() for item in affine]
-        expected = reference.group_norm(x.double(), *wide, num_groups=groups)
-        torch.testing.assert_close(group(x, *affine).double(), expected, **tolerance)
-        if space:
-            expected = reference.instance_norm(x.double(), None, None, *wide)
-            torch.testing.assert_close(
-                instance(x, None, None, *affine).double(), expected, **tolerance
-            )
-    assert serving(group, "group_norm") <= {"GroupNormOnChipKernel", "GroupNormStreamingKernel"}
+        expected = reference.instance_norm(x.double(), None, None, *wide)
+        torch.testing.assert_close(
+            op(x, None, None, *affine).double(), expected, rtol=1e-5, atol=1e-4
+        )
     served = {"InstanceNormOnChipKernel", "InstanceNormStreamingKernel"}
-    assert serving(instance, "instance_norm") <= served
+    assert serving(op, "instance_norm") <= served
 
 
 def test_running_statistics_are_left_to_torch(draw, serving):
@@ -210,7 +216,8 @@ def test_channels_beyond_31_bits_are_reached():
     bias = torch.arange(64, dtype=x.dtype, device=x.device)
     y = GroupNormFwdOp(32)(x, None, bias)
     assert (y[:-1] == bias[:, None]).all()
-    assert y[-1, -1, -2] > 63 > 0 > y[-1, -1, -1]
+    assert y[-1, -1, -2] > 100
+    assert y[-1, -1, -1] < 1
 
 
 def test_all_numbers_of_samples_make_one_entry_and_one_program(draw, programs):

@@ -29,9 +29,8 @@ from tileops.norm.kernels import (
     AdaLayerNormOnChipKernel,
     GroupNormCall,
     GroupNormOnChipKernel,
-    GroupNormStreamingKernel,
     InstanceNormCall,
-    InstanceNormStreamingKernel,
+    InstanceNormOnChipKernel,
     LayerNormCall,
     LayerNormOnChipKernel,
 )
@@ -346,9 +345,9 @@ def test_groups_of_channels_are_rows() -> None:
 
     op, longest = GroupNormFwdOp(32), GroupNormOnChipKernel.LONGEST_ROW // 10
     assert op.key_for("group_norm", call(longest)) == "on_chip"
-    assert op.key_for("group_norm", call(longest + 1)) == "streaming"
-    for kernel in (GroupNormOnChipKernel, GroupNormStreamingKernel):
-        assert kernel.entry_for(call(4096))[0] == ((32, 10, 4096), BF16, 1e-5, True, False)
+    assert op.key_for("group_norm", call(longest + 1)) == "portable"
+    identity, _ = GroupNormOnChipKernel.entry_for(call(1024))
+    assert identity == ((32, 10, 1024), BF16, 1e-5, True, False)
 
 
 @pytest.mark.parametrize("n", [1024, 100_000])
@@ -357,11 +356,11 @@ def test_channels_of_samples_are_rows_without_running_statistics(n: int) -> None
         return InstanceNormCall(True, 0.1, 1e-5, running, False, True, BF16, 64, n, **HOPPER)
 
     op = InstanceNormFwdOp()
-    assert op.key_for("instance_norm", call(False)) == ("on_chip" if n == 1024 else "streaming")
+    assert op.key_for("instance_norm", call(False)) == ("on_chip" if n == 1024 else "portable")
     assert op.key_for("instance_norm", call(True)) == "portable"
-    assert InstanceNormStreamingKernel.entry_for(call(False))[0][0] == (64, 1, n)
+    assert InstanceNormOnChipKernel.entry_for(call(False))[0][0] == (64, 1, n)
     reason = "neither uses nor updates running statistics"
-    assert InstanceNormStreamingKernel.refusal(call(True)) == reason
+    assert InstanceNormOnChipKernel.refusal(call(True)) == reason
 
 
 def test_adaptive_norms_are_held_on_chip() -> None:

@@ -172,7 +172,7 @@ def test_adaptive_layer_norm_is_accurate(draw, serving, n, dtype):
 
 CHANNELS = (
     (32, 128, (32, 32)), (3, 24, (7, 7)), (2, 6, ()), (16, 128, (30, 30)), (1, 40, (3, 5, 7)),
-    (8, 64, (128, 128)), (2, 10, (1001, 7)),
+    (8, 64, (60, 64)), (2, 10, (501, 7)),
 )  # fmt: skip
 
 
@@ -185,10 +185,10 @@ def test_norms_of_channels_are_accurate(draw, serving, groups, channels, space, 
     tolerance = {"rtol": TOLERANCE[dtype]["rtol"], "atol": 1e-4}
     expected = reference.group_norm(x.double(), weight.double(), bias.double(), num_groups=groups)
     torch.testing.assert_close(op(x, weight, bias).double(), expected, **tolerance)
-    assert serving(op, "group_norm") <= {"GroupNormOnChipKernel", "GroupNormStreamingKernel"}
+    assert serving(op, "group_norm") == {"GroupNormOnChipKernel"}
 
 
-@pytest.mark.parametrize("length", [900, 40000])
+@pytest.mark.parametrize("length", [900, 30000])
 def test_norms_of_samples_are_accurate(draw, serving, length):
     x = draw(3, 6, length) + 3
     weight, bias = draw(6), draw(6)
@@ -199,8 +199,7 @@ def test_norms_of_samples_are_accurate(draw, serving, length):
         torch.testing.assert_close(
             op(x, None, None, *affine).double(), expected, rtol=1e-5, atol=1e-4
         )
-    served = {"InstanceNormOnChipKernel", "InstanceNormStreamingKernel"}
-    assert serving(op, "instance_norm") <= served
+    assert serving(op, "instance_norm") == {"InstanceNormOnChipKernel"}
 
 
 def test_running_statistics_are_left_to_torch(draw, serving):

@@ -79,7 +79,7 @@ class Norm:
         return self.adaptive or parameter == _GATE
 
     def vector_of(self, width: Any) -> Any:
-        """The tensor of weight or bias where they are vectors of a run-time or known length."""
+        """The tensor of weight or bias where rows share it."""
         channels = self.channels
         length = width if channels is None else channels.groups * channels.count
         return T.Tensor((length,), self.dtype)
@@ -331,13 +331,16 @@ def build_norm_on_chip(
 
 
 def _vector_loader(count: int, threads: int):
-    """Makes a macro that loads `n` vectors, `threads` apart, of a row."""
+    """Makes a macro that loads `n` vectors, `threads` apart, of a row or of a single row."""
 
     @T.macro
     def load(x, source, row, first, n):
         for u in T.unroll(n):
             for v in T.vectorized(count):
-                x[u * count + v] = source[row, (first + u * threads) * count + v]
+                if row is None:
+                    x[u * count + v] = source[(first + u * threads) * count + v]
+                else:
+                    x[u * count + v] = source[row, (first + u * threads) * count + v]
 
     return load
 
@@ -357,7 +360,6 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
     dtype = norm.dtype
     sum_row = row_sum(threads, 1)
     load = _vector_loader(count, threads)
-    load_parameter = _parameter_loader(norm, count)
     put = _normaliser(norm, count)
     M, L = T.dynamic("M, L")
 
@@ -407,9 +409,10 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
     def scale(state, tensors, row, first, n):
         x, w, b, total, centre = state
         take_again(state, tensors, row, first, n)
-        for u in T.unroll(n):
-            for j in norm.parameters:
-                load_parameter(j, (w, b)[j], u * count, tensors[2 + j], row, first + u * threads)
+        if norm.weighted:
+            load(w, tensors[2], None, first, n)
+        if norm.biased:
+            load(b, tensors[3], None, first, n)
         for u in T.unroll(n):
             at = (first + u * threads) * count
             put(x, u * count, (w, b), u * count, total, centre, tensors[4], row, at)
@@ -445,7 +448,7 @@ def build_norm_streaming(norm: Norm, *, count: int, threads: int, unroll: int) -
         return T.Tensor((M, L * count), dtype)
 
     def parameter(present: bool) -> Any:
-        return norm.vector_of(L * count) if present else matrix()
+        return T.Tensor((L * count,), dtype) if present else matrix()
 
     @T.prim_func
     def norm_streaming(

@@ -305,7 +305,7 @@ class AdaLayerNormOnChipKernel(_OnChipKernel, AdaLayerNormFwdInterface):
         return output
 
 
-class _ChannelsKernel(_RowNormKernel):
+class _ChannelsKernel(_OnChipKernel):
     """Normalisation of groups of channels, with a weight and a bias for each channel.
 
     Args:
@@ -316,6 +316,7 @@ class _ChannelsKernel(_RowNormKernel):
         has_bias: whether there is a bias.
     """
 
+    preferred_over = frozenset()
     centred = True
 
     def __init__(
@@ -327,8 +328,7 @@ class _ChannelsKernel(_RowNormKernel):
         has_bias: bool,
     ) -> None:
         _, count, length = channels
-        self.n = count * length
-        super().__init__(self.length_of(self.n, dtype), dtype, eps, has_weight, has_bias)
+        super().__init__(count * length, dtype, eps, has_weight, has_bias)
         self.channels = channels
 
     @classmethod
@@ -338,10 +338,10 @@ class _ChannelsKernel(_RowNormKernel):
 
     def _normed(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """The norm of every group of every sample."""
-        return _launch(self.program(), x.view(-1, self.n), None, weight, bias)[0].view(x.shape)
+        return _launch(self.program(), x.view(-1, self.length), None, weight, bias)[0].view(x.shape)
 
 
-class GroupNormOnChipKernel(_ChannelsKernel, _OnChipKernel, GroupNormFwdInterface):
+class GroupNormOnChipKernel(_ChannelsKernel, GroupNormFwdInterface):
     """GroupNorm with each group held in registers."""
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -349,16 +349,8 @@ class GroupNormOnChipKernel(_ChannelsKernel, _OnChipKernel, GroupNormFwdInterfac
         return self._normed(x, weight, bias)
 
 
-class GroupNormStreamingKernel(_ChannelsKernel, _StreamingKernel, GroupNormFwdInterface):
-    """GroupNorm of groups of any length."""
-
-    def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-        """Normalise every group."""
-        return self._normed(x, weight, bias)
-
-
-class _InstanceNormKernel(_ChannelsKernel, InstanceNormFwdInterface):
-    """InstanceNorm by the input's statistics, of which it keeps none."""
+class InstanceNormOnChipKernel(_ChannelsKernel, InstanceNormFwdInterface):
+    """InstanceNorm by the input's statistics alone, with each channel of a sample in registers."""
 
     @classmethod
     def refusal(cls, call: InstanceNormCall) -> str | None:
@@ -377,11 +369,3 @@ class _InstanceNormKernel(_ChannelsKernel, InstanceNormFwdInterface):
     ) -> Tensor:
         """Normalise every channel of every sample."""
         return self._normed(x, weight, bias)
-
-
-class InstanceNormOnChipKernel(_InstanceNormKernel, _OnChipKernel):
-    """InstanceNorm with each channel of a sample held in registers."""
-
-
-class InstanceNormStreamingKernel(_InstanceNormKernel, _StreamingKernel):
-    """InstanceNorm of channels of any length."""

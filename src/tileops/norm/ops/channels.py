@@ -17,12 +17,10 @@ from tileops.norm.kernels import (
     GroupNormFwdInterface,
     GroupNormOnChipKernel,
     GroupNormPortableKernel,
-    GroupNormStreamingKernel,
     InstanceNormCall,
     InstanceNormFwdInterface,
     InstanceNormOnChipKernel,
     InstanceNormPortableKernel,
-    InstanceNormStreamingKernel,
     RunningNormCall,
 )
 from tileops.norm.ops.layout import as_channels, as_vector
@@ -134,7 +132,6 @@ class GroupNormFwdOp(Op):
 
     kernel_types = {
         "on_chip": GroupNormOnChipKernel,
-        "streaming": GroupNormStreamingKernel,
         "portable": GroupNormPortableKernel,
     }
     interfaces = {"group_norm": GroupNormFwdInterface}
@@ -174,7 +171,6 @@ class InstanceNormFwdOp(_RunningNormOp):
 
     kernel_types = {
         "on_chip": InstanceNormOnChipKernel,
-        "streaming": InstanceNormStreamingKernel,
         "portable": InstanceNormPortableKernel,
     }
     interfaces = {"instance_norm": InstanceNormFwdInterface}

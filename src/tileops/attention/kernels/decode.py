@@ -25,7 +25,7 @@ from tileops.kernels import Kernel
 
 _ROWS = 64  # heads of a tile
 _MERGERS = 256  # threads of a block that merges
-_MERGED = 8  # parts that a thread reads at once
+_MERGED = 4  # parts that a thread reads at once
 
 TILES: Mapping[int, tuple[int, int]] = {64: (128, 3), 128: (64, 3), 256: (64, 3)}
 """Keys of a tile and buffers of the rings, by head size: two blocks fit a multiprocessor, of the

@@ -126,6 +126,18 @@ def test_a_call_that_raises_is_wrong(tileops: Run, monkeypatch: pytest.MonkeyPat
     assert "on cpu: wrong: ArithmeticError: no such luck" in outcome.out
 
 
+def test_a_row_for_which_a_device_lacks_memory_is_left_out(
+    tileops: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forward(self: object, *args: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has 1")
+
+    monkeypatch.setattr(RMSNormFwdOp, "forward", forward)
+    outcome = tileops(*DECODE)
+    assert outcome.code == 1
+    assert "left out: CUDA out of memory\n" in outcome.out
+
+
 def test_a_row_too_large_is_left_out(tileops: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "HEADROOM", 1 << 60)
     outcome = tileops(*DECODE)

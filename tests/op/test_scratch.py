@@ -23,6 +23,16 @@ def test_tensors_of_each_shape() -> None:
     assert not one.any()
 
 
+def test_tensors_of_each_dtype() -> None:
+    kinds = [torch.bfloat16, torch.int32, torch.float32]
+    parts = scratch(torch.device("cpu"), (3, 5), (7,), (2,), dtypes=kinds)
+    assert [part.dtype for part in parts] == kinds
+    assert all(not (part.data_ptr() - parts[0].data_ptr()) % 128 for part in parts)
+    for place, part in enumerate(parts):
+        part.fill_(place)
+    assert [part.unique().tolist() for part in parts] == [[0], [1], [2]]
+
+
 def test_two_requests_share_nothing() -> None:
     first, second = (scratch(torch.device("cpu"), (8,))[0] for _ in range(2))
     assert first.data_ptr() != second.data_ptr()

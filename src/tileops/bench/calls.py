@@ -28,7 +28,8 @@ Outcome = tuple[Tensor | None, ...]
 Made = tuple[dict[str, Tensor], Any]
 
 HEADROOM = 8
-"""A reference in float64 and its intermediate results take this many times the bytes of a row."""
+"""A reference in float64 and its intermediate results take at most about this many times the bytes
+of a row; less where it widens the part that it reads."""
 
 MEMORY = Path("/proc/meminfo")
 """Where the system tells of the host's memory."""
@@ -131,9 +132,11 @@ def bytes_of(case: Case) -> int:
 
 
 def fits(case: Case, device: torch.device) -> bool:
-    """Whether a device has the memory for a case and its reference."""
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _available()
-    return HEADROOM * bytes_of(case) <= free
+    """Whether a case and its reference may be tried: a host that is out of memory ends the process.
+
+    A device says so by an error, which `torch.OutOfMemoryError` is.
+    """
+    return device.type == "cuda" or HEADROOM * bytes_of(case) <= _available()
 
 
 def _available() -> int:

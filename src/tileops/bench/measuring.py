@@ -192,6 +192,8 @@ def measure(spec: OpSpec, case: Case, device: torch.device, manner: Manner) -> R
     except OutOfPatience:
         reason = f"judging and timing it takes more than {manner.patience:g} s"
         return unmeasured(LEFT_OUT, reason)
+    except torch.OutOfMemoryError as error:
+        return unmeasured(LEFT_OUT, str(error).partition(". ")[0])
     except OpNotAvailableError as error:  # a target need not serve every op
         return unmeasured(LEFT_OUT, str(error))
     except ReferenceFault as error:  # of which the op is innocent

@@ -252,12 +252,11 @@ def fused_moe_experts(
 ) -> None:
     """`factor * Σ_k weight[t, k] * mlp_{id[t, k]}(x[t])` into `output`."""
     total = torch.zeros(hidden_states.shape, dtype=torch.float64)
-    for token, (weights, ids) in enumerate(
-        zip(topk_weights.double(), topk_ids.tolist(), strict=True)
-    ):
-        for weight, expert in zip(weights, ids, strict=True):
-            y = w_gate_up[expert].double() @ hidden_states[token].double()
-            total[token] += weight * (w_down[expert].double() @ _gated(y, activation))
+    for expert in topk_ids.unique().tolist():
+        tokens, places = (topk_ids == expert).nonzero(as_tuple=True)
+        y = hidden_states[tokens].double() @ w_gate_up[expert].double().T
+        rows = _gated(y, activation) @ w_down[expert].double().T
+        total.index_add_(0, tokens, topk_weights[tokens, places, None].double() * rows)
     output.copy_(total * routed_scaling_factor)
 
 

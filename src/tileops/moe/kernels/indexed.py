@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import aligned
+from tileops._kernels.scratch import scratch
 from tileops.gemm.kernels.blocks import blocks_at_once
 from tileops.gemm.kernels.grouped import GROUP_TILES, compile_grouped, operand_fault
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
@@ -178,10 +179,16 @@ class IndexedExpertMLPGroupedKernel(Kernel, IndexedExpertMLPFwdInterface):
         def run(
             x: Tensor, ids: Tensor, up: Tensor, lower: Tensor, weights: Tensor, y: Tensor
         ) -> None:
-            rows, ends = x.new_empty(len(ids), x.shape[1]), ids.new_empty(self.experts)
-            places = torch.empty_like(ids)
+            routes = len(ids)
+            rows, hidden, ends, places = scratch(
+                x.device,
+                (routes, x.shape[1]),
+                (routes, lower.shape[-1]),
+                (self.experts,),
+                (routes,),
+                dtypes=(x.dtype, x.dtype, ids.dtype, ids.dtype),
+            )
             there(x, ids, rows, ends, places)
-            hidden = x.new_empty(len(ids), lower.shape[-1])
             gate_up(rows, up.flatten(0, 1), ends, hidden)
             down(hidden, lower.flatten(0, 1), ends, rows)
             back(rows, weights, places, y)

@@ -189,10 +189,10 @@ PROGRAMS = {
         64, 256, 64, 5, kind="counts", alignment=128, activation="silu_and_mul"
     ),
     "rows to experts": lambda: build_pre_permute(
-        "bfloat16", experts=256, top_k=8, alignment=16, by_owner=True
+        "bfloat16", experts=256, top_k=8, alignment=16, by_owner=True, shared=True
     ),
     "rows of experts": lambda: build_post_permute("bfloat16", "bfloat16", top_k=8, scale=2.5),
-    "routes in blocks": lambda: build_permute_align(experts=256, block_size=64),
+    "routes in blocks": lambda: build_permute_align(experts=256, block_size=64, shared=True),
     "experts of tokens": lambda: build_top_k(
         Selection("float32", 1024, 32, True, True, True, smallest=1e-20)
     ),

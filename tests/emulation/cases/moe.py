@@ -98,11 +98,13 @@ class _Permuted(_Canonical):
 
 class _Aligned(_Canonical):
     def canonical(self, results: Any, ids: Tensor) -> Any:
-        experts, size = self.constants
+        experts, size, _ = self.constants
         return moe_permute_align_canonical(results, ids, num_experts=experts, block_size=size)
 
 
-def _pre_permute(name, layout, experts, tokens, top_k, hidden=136, dtype=torch.bfloat16, skew=1):
+def _pre_permute(
+    name, layout, experts, tokens, top_k, hidden=136, dtype=torch.bfloat16, skew=1, shared=False
+):
     """Experts below `skew` get no route where it is above 1."""
 
     def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
@@ -116,11 +118,11 @@ def _pre_permute(name, layout, experts, tokens, top_k, hidden=136, dtype=torch.b
             made, x, ids.int(), layout=layout, num_local_experts=experts
         )
 
-    constants = layout, experts, top_k, dtype
+    constants = layout, experts, top_k, dtype, shared
     return _Permuted(name, MoEPrePermuteCountingKernel, constants, inputs, expected)
 
 
-def _align(name, experts, block_size, tokens, top_k, others=0):
+def _align(name, experts, block_size, tokens, top_k, others=0, shared=False):
     """Ids reach `others` beyond the experts on both sides."""
 
     def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
@@ -132,7 +134,7 @@ def _align(name, experts, block_size, tokens, top_k, others=0):
         made = moe_permute_align(ids.int(), **params)
         return moe_permute_align_canonical(made, ids.int(), **params)
 
-    constants = experts, block_size
+    constants = experts, block_size, shared
     return _Aligned(name, MoEPermuteAlignCountingKernel, constants, inputs, expected)
 
 
@@ -235,12 +237,17 @@ CASES = (
         "a row's expert, gaps", ContiguousLayoutSpec("aligned", "per_row", 16), 5, 9, 2, skew=3
     ),
     _pre_permute("more routes than a turn", _TIGHT, 300, 930, 9, 8),
+    _pre_permute(
+        "shared", ContiguousLayoutSpec("aligned", "per_row", 4), 40, 1100, 3, 8, shared=True
+    ),
+    _pre_permute("shared, ends", _TIGHT, 1024, 2050, 1, 8, skew=900, shared=True),
     _post_permute("sums", 7, 8, 136, torch.bfloat16, torch.bfloat16, 1.0),
     _post_permute("scaled, float32", 3, 11, 1032, torch.float16, torch.float32, 2.5),
     _post_permute("of float32", 2, 1, 12, torch.float32, torch.float16, 0.5),
     _align("blocks", 7, 4, 21, 3),
     _align("other ids", 5, 64, 9, 2, others=3),
     _align("more routes than a turn", 300, 16, 930, 9),
+    _align("shared", 30, 16, 2200, 2, others=2, shared=True),
     _indexed("routes", 5, 3, 4, 136, 72, 2.5),
     _top_k("sigmoid", 256, 8, "sigmoid", False),
     _top_k("bias", 72, 6, "sigmoid", True, bias=(3, 40)),

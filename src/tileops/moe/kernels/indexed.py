@@ -170,7 +170,7 @@ class IndexedExpertMLPGroupedKernel(Kernel, IndexedExpertMLPFwdInterface):
 
         name = dtype_name(self.dtype)
         there = build_pre_permute(
-            name, experts=self.experts, top_k=self.top_k, alignment=1, by_owner=False
+            name, experts=self.experts, top_k=self.top_k, alignment=1, by_owner=False, shared=False
         ).compile(HOPPER)
         back = build_post_permute(name, name, top_k=self.top_k, scale=self.scale).compile(HOPPER)
         product = partial(compile_grouped, self.dtype, GROUP_TILES[1], self.blocks, config, "ends")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import BOUNDARY, aligned
+from tileops._kernels.scratch import scratch
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 from tileops.manifest.primitives import moe
 from tileops.moe.kernels.segments import Segments, grouped, rounded_up
@@ -19,6 +20,17 @@ from tileops.moe.types.layouts import ContiguousLayoutSpec, ContiguousMetadata
 
 MOST_COUNTED = 1024
 """Experts whose routes a block counts, a thread for each."""
+MOST_ALONE = 4096
+"""Routes to which one block gives slots; with more, several blocks share them."""
+_SHARE, _MOST_SHARES = 1024, 32
+
+
+def _tallies(ids: Tensor, shared: bool) -> list[Tensor]:
+    """Memory in which each block that shares the routes counts its own."""
+    if not shared:
+        return []
+    shares = min(-(-ids.numel() // _SHARE), _MOST_SHARES)
+    return scratch(ids.device, (shares, MOST_COUNTED), dtypes=(ids.dtype,))
 
 
 def _pitch_fault(hidden: int, dtype: torch.dtype) -> str | None:
@@ -107,22 +119,29 @@ class MoEPrePermutePortableKernel(PortableKernel[MoEPrePermuteCall], MoEPrePermu
 
 
 class MoEPrePermuteCountingKernel(Kernel, MoEPrePermuteFwdInterface):
-    """The permutation by counting: one block gives slots to routes, then rows are copied to them.
+    """The permutation by counting: blocks give slots to routes, then rows are copied to them.
 
     Args:
         layout: how the expert rows are organised.
         experts: number of experts.
         top_k: routes of a token.
         dtype: element type.
+        shared: whether several blocks share the routes.
     """
 
     supported_archs = frozenset({HOPPER})
 
     def __init__(
-        self, layout: ContiguousLayoutSpec, experts: int, top_k: int, dtype: torch.dtype
+        self,
+        layout: ContiguousLayoutSpec,
+        experts: int,
+        top_k: int,
+        dtype: torch.dtype,
+        shared: bool,
     ) -> None:
         super().__init__()
         self.layout, self.experts, self.top_k, self.dtype = layout, experts, top_k, dtype
+        self.shared = shared
         self.by_owner = layout.metadata_kind is ContiguousMetadata.PER_ROW
 
     @classmethod
@@ -136,8 +155,9 @@ class MoEPrePermuteCountingKernel(Kernel, MoEPrePermuteFwdInterface):
     def entry_for(
         cls, call: MoEPrePermuteCall
     ) -> tuple[Hashable, Callable[[], MoEPrePermuteCountingKernel]]:
-        """One build for each layout, number of experts and of routes, and element type."""
-        constants = call.layout, call.experts, call.top_k, call.dtype
+        """One build for each layout, number of experts, routes of a token, dtype, and for many."""
+        kind = call.layout, call.experts, call.top_k, call.dtype
+        constants = (*kind, call.rows > MOST_ALONE)
         return constants, lambda: cls(*constants)
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
@@ -150,6 +170,7 @@ class MoEPrePermuteCountingKernel(Kernel, MoEPrePermuteFwdInterface):
             top_k=self.top_k,
             alignment=self.layout.alignment,
             by_owner=self.by_owner,
+            shared=self.shared,
         ).compile(HOPPER)
 
     def forward(
@@ -161,8 +182,9 @@ class MoEPrePermuteCountingKernel(Kernel, MoEPrePermuteFwdInterface):
         expert_input = hidden_states.new_empty(rows, hidden_states.shape[1])
         metadata = ids.new_empty(rows if self.by_owner else self.experts)
         places = torch.empty_like(ids)
-        self.program()(aligned(hidden_states), aligned(ids), expert_input, metadata, places)
-        return expert_input, metadata, places
+        made = expert_input, metadata, places
+        self.program()(aligned(hidden_states), aligned(ids), *made, *_tallies(ids, self.shared))
+        return made
 
 
 @dataclass(frozen=True)
@@ -342,18 +364,19 @@ class MoEPermuteAlignPortableKernel(
 
 
 class MoEPermuteAlignCountingKernel(Kernel, MoEPermuteAlignFwdInterface):
-    """The groups by counting, by one block; what lies beyond them is left as it was.
+    """The groups by counting; what lies beyond them is left as it was.
 
     Args:
         experts: number of experts.
         block_size: routes of a block.
+        shared: whether several blocks share the routes.
     """
 
     supported_archs = frozenset({HOPPER})
 
-    def __init__(self, experts: int, block_size: int) -> None:
+    def __init__(self, experts: int, block_size: int, shared: bool) -> None:
         super().__init__()
-        self.experts, self.block_size = experts, block_size
+        self.experts, self.block_size, self.shared = experts, block_size, shared
 
     @classmethod
     def refusal(cls, call: MoEPermuteAlignCall) -> str | None:
@@ -368,16 +391,17 @@ class MoEPermuteAlignCountingKernel(Kernel, MoEPermuteAlignFwdInterface):
     def entry_for(
         cls, call: MoEPermuteAlignCall
     ) -> tuple[Hashable, Callable[[], MoEPermuteAlignCountingKernel]]:
-        """One build for each number of experts and size of blocks."""
-        constants = call.experts, call.block_size
+        """One build for each number of experts and size of blocks, and for many routes."""
+        constants = call.experts, call.block_size, call.routes > MOST_ALONE
         return constants, lambda: cls(*constants)
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.moe.programs import build_permute_align
 
-        program = build_permute_align(experts=self.experts, block_size=self.block_size)
-        return program.compile(HOPPER)
+        return build_permute_align(
+            experts=self.experts, block_size=self.block_size, shared=self.shared
+        ).compile(HOPPER)
 
     def forward(self, topk_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Group."""
@@ -386,5 +410,6 @@ class MoEPermuteAlignCountingKernel(Kernel, MoEPermuteAlignFwdInterface):
         order = ids.new_empty(capacity)
         owners = ids.new_empty(-(-capacity // self.block_size))
         total = ids.new_empty(1)
-        self.program()(aligned(ids), order, owners, total)
-        return order, owners, total
+        made = order, owners, total
+        self.program()(aligned(ids), *made, *_tallies(ids, self.shared))
+        return made

@@ -1,10 +1,14 @@
 """Programs that bring rows of tokens to their experts and back.
 
-One block finds the slot of every route: it counts the routes of each expert in shared memory, adds
-the counts up, and gives slots out. Routes are few beside the rows that they stand for.
+A block finds the slots of routes: it counts the routes of each expert in shared memory, adds the
+counts up, and gives slots out. Many routes are shared by several blocks, which leave their counts
+to the launch that gives slots. Routes are few beside the rows that they stand for.
 
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tilelang.language as T
 
@@ -13,28 +17,30 @@ from tileops._programs.vectors import F32, WIDEST, as_float, item_bytes, store_v
 
 _I32 = "int32"
 _WARP = 32
-_COUNTERS = 1024  # threads of the block that counts, one for each expert
-_AT_ONCE = 8  # routes of a thread whose experts are read together
+COUNTERS = 1024
+"""Threads of a block that counts, one for each expert."""
+_WARPS = COUNTERS // _WARP
+_AT_ONCE = 8  # routes of a thread whose experts are read together, and counts of other blocks
 _COPIERS = 128  # threads of a block that copies or sums rows
 _ROWS = 8  # of a token that are stored or read together
 
 
 def _each_route(visit):
-    """Makes the macro by which a block visits each route with its expert.
+    """Makes the macro by which a block visits each of some routes with its expert.
 
     `visit(state, expert, route)` is a macro.
     """
 
     @T.macro
-    def each_route(ids, routes, state, thread):
+    def each_route(ids, begin, end, state, thread):
         expert = T.alloc_local((_AT_ONCE,), _I32)
-        for turn in T.serial(T.ceildiv(routes, _COUNTERS * _AT_ONCE)):
+        for turn in T.serial(T.ceildiv(end - begin, COUNTERS * _AT_ONCE)):
             for u in T.unroll(_AT_ONCE):
-                route = (turn * _AT_ONCE + u) * _COUNTERS + thread
-                expert[u] = ids[T.min(route, routes - 1)]
+                route = begin + (turn * _AT_ONCE + u) * COUNTERS + thread
+                expert[u] = ids[T.min(route, end - 1)]
             for u in T.unroll(_AT_ONCE):
-                route = (turn * _AT_ONCE + u) * _COUNTERS + thread
-                if route < routes:
+                route = begin + (turn * _AT_ONCE + u) * COUNTERS + thread
+                if route < end:
                     visit(state, expert[u], route)
 
     return each_route
@@ -62,43 +68,132 @@ def _sum_before(count, total, partial, thread):
     count[0] += received[0]
 
 
-def _placing(experts: int, alignment: int, expert_of):
-    """Makes the macro by which a block finds where each expert's slots begin.
+class _Placing(NamedTuple):
+    """The macros by which blocks find where each expert's slots begin, thread `e` for expert `e`.
 
-    Each starts at a multiple of `alignment`. Thread `e` gets first slot and number of routes of
-    expert `e`, all threads the slots of all experts; `slots` then holds the first slot of each.
+    Attributes:
+        count: counts some routes of each expert in `slots`.
+        recall: adds the counts of all blocks, and of those before one.
+        place: gives the first slot of each expert and the one after its last, and puts into `slots`
+            the first one of this block.
+    """
+
+    count: Callable[..., Any]
+    recall: Callable[..., Any]
+    place: Callable[..., Any]
+
+
+def _placing(alignment: int, expert_of) -> _Placing:
+    """Makes these macros; each expert starts at a multiple of `alignment`.
+
     `expert_of(id)` is the expert that an id stands for.
     """
 
     @T.macro
-    def count(slots, expert, route):
+    def add(slots, expert, route):
         T.atomic_add(slots[expert_of(expert)], 1)
 
-    each_route = _each_route(count)
+    each_route = _each_route(add)
 
     @T.macro
-    def place(ids, routes, slots, partial, first, own, total, thread):
+    def count(ids, begin, end, slots, thread):
         slots[thread] = 0
         T.sync_threads()
-        each_route(ids, routes, slots, thread)
-        T.sync_threads()
-        own[0] = slots[thread]
-        first[0] = T.ceildiv(own[0], alignment) * alignment
-        _sum_before(first, total, partial, thread)
-        slots[thread] = first[0]
+        each_route(ids, begin, end, slots, thread)
         T.sync_threads()
 
-    return place
+    @T.macro
+    def recall(counts, parts, part, own, before, thread):
+        held = T.alloc_local((_AT_ONCE,), _I32)
+        own[0] = 0
+        before[0] = 0
+        for turn in T.serial(T.ceildiv(parts, _AT_ONCE)):
+            for u in T.unroll(_AT_ONCE):
+                held[u] = counts[T.min(turn * _AT_ONCE + u, parts - 1), thread]
+            for u in T.unroll(_AT_ONCE):
+                if turn * _AT_ONCE + u < parts:
+                    own[0] += held[u]
+                if turn * _AT_ONCE + u < part:
+                    before[0] += held[u]
+
+    @T.macro
+    def place(slots, starts, ends, partial, own, before, total, thread):
+        first = T.alloc_local((1,), _I32)
+        first[0] = T.ceildiv(own[0], alignment) * alignment
+        _sum_before(first, total, partial, thread)
+        starts[thread] = first[0]
+        ends[thread] = first[0] + own[0]
+        slots[thread] = first[0] + before[0]
+        T.sync_threads()
+
+    return _Placing(count, recall, place)
+
+
+def _giving(placing: _Placing, give, describe, shared: bool):
+    """Makes the macro of the launches that give a slot to each route.
+
+    `give(state, expert, route)` takes the next slot of an expert, the first of `state` being the
+    cursors; `describe(state, starts, ends, total, part, parts, thread)` tells of the slots, all
+    blocks their share. `counts` has a row for each block, where they share the routes.
+    """
+    each_route = _each_route(give)
+
+    @T.macro
+    def count_shares(ids, counts, routes):
+        parts = counts.shape[0]
+        with T.Kernel(parts, threads=COUNTERS) as part:
+            thread = T.get_thread_binding()
+            slots = T.alloc_shared((COUNTERS,), _I32)
+            T.pdl_trigger()
+            begin, end = routes * part // parts, routes * (part + 1) // parts
+            placing.count(ids, begin, end, slots, thread)
+            counts[part, thread] = slots[thread]
+
+    @T.macro
+    def give_slots(ids, counts, routes, state):
+        parts = counts.shape[0] if shared else 1
+        with T.Kernel(parts, threads=COUNTERS) as part:
+            thread = T.get_thread_binding()
+            cursors = T.alloc_shared((COUNTERS,), _I32)
+            starts = T.alloc_shared((COUNTERS,), _I32)
+            ends = T.alloc_shared((COUNTERS,), _I32)
+            partial = T.alloc_shared((_WARP,), _I32)
+            own = T.alloc_local((1,), _I32)
+            before = T.alloc_local((1,), _I32)
+            total = T.alloc_local((1,), _I32)
+            T.pdl_trigger()
+            begin, end = routes * part // parts, routes * (part + 1) // parts
+            if shared:
+                T.pdl_sync()
+                placing.recall(counts, parts, part, own, before, thread)
+            else:
+                placing.count(ids, begin, end, cursors, thread)
+                own[0] = cursors[thread]
+                before[0] = 0
+            placing.place(cursors, starts, ends, partial, own, before, total, thread)
+            each_route(ids, begin, end, (cursors, *state), thread)
+            describe(state, starts, ends, total, part, parts, thread)
+
+    return count_shares, give_slots
+
+
+@T.macro
+def _fill(line, begin, end, value, lane, lanes):
+    """Each of some threads its share of a stretch."""
+    for i in T.serial(T.ceildiv(end - begin, lanes)):
+        if begin + i * lanes + lane < end:
+            line[begin + i * lanes + lane] = value
 
 
 def build_pre_permute(
-    dtype: str, *, experts: int, top_k: int, alignment: int, by_owner: bool
+    dtype: str, *, experts: int, top_k: int, alignment: int, by_owner: bool, shared: bool
 ) -> Program:
     """`Y[slots[t * top_k + k]] = X[t]`, the slots of each expert together.
 
     Tensors: `X [T, H]`, `ids [T * top_k]` int32 of `[0, experts)`, `Y [P, H]`, `metadata` int32,
-    `[experts]` or `[P]`, `slots [T * top_k]` int32; contiguous, 16-byte aligned, rows of `X` whole
-    numbers of 16 bytes, none 0. Slots between experts are left as they are.
+    `[experts]` or `[P]`, `slots [T * top_k]` int32, and `counts [blocks, 1024]` int32 where blocks
+    share the routes; contiguous, 16-byte aligned, rows of `X` whole numbers of 16 bytes, none 0.
+    Slots between experts are left as they are.
 
     Args:
         dtype: element type of the rows.
@@ -107,9 +202,9 @@ def build_pre_permute(
         alignment: of which an expert's first slot is a multiple.
         by_owner: whether the metadata are the expert of each slot, that of the experts before it
             for padding and `experts` behind all of them; else the end of each expert.
+        shared: whether blocks share the routes.
     """
     unit = WIDEST // item_bytes(dtype)
-    place = _placing(experts, alignment, lambda expert: expert)
     tokens = T.dynamic("tokens")
     routes = tokens * top_k
     P, H = T.dynamic("P"), T.dynamic("HU") * unit
@@ -123,40 +218,25 @@ def build_pre_permute(
         if by_owner:
             metadata[slot[0]] = expert
 
-    each_route = _each_route(give)
+    @T.macro
+    def describe(state, starts, ends, total, part, parts, thread):
+        """Ends of experts, or the owners of what holds no route."""
+        _, metadata = state
+        if by_owner:
+            warp = part * _WARPS + thread // _WARP
+            for turn in T.serial(T.ceildiv(experts - warp, parts * _WARPS)):
+                expert = turn * parts * _WARPS + warp
+                end = T.ceildiv(ends[expert], alignment) * alignment
+                _fill(metadata, ends[expert], end, expert, thread % _WARP, _WARP)
+            _fill(metadata, total[0], P, experts, part * COUNTERS + thread, parts * COUNTERS)
+        elif thread < experts and part == 0:
+            metadata[thread] = ends[thread]
+
+    placing = _placing(alignment, lambda expert: expert)
+    count_shares, give_slots = _giving(placing, give, describe, shared)
 
     @T.macro
-    def describe(metadata, first, own, total, thread):
-        """Ends of experts, or the owners of what holds no route."""
-        if by_owner:
-            padding = T.ceildiv(own[0], alignment) * alignment - own[0]
-            for i in T.serial(padding):
-                metadata[first[0] + own[0] + i] = thread
-            for i in T.serial(T.ceildiv(P - total[0], _COUNTERS)):
-                if total[0] + i * _COUNTERS + thread < P:
-                    metadata[total[0] + i * _COUNTERS + thread] = experts
-        elif thread < experts:
-            metadata[thread] = first[0] + own[0]
-
-    @T.prim_func
-    def pre_permute(
-        X: T.Tensor((tokens, H), dtype),
-        ids: T.Tensor((routes,), _I32),
-        Y: T.Tensor((P, H), dtype),
-        metadata: T.Tensor((P if by_owner else experts,), _I32),
-        places: T.Tensor((routes,), _I32),
-    ):
-        with T.Kernel(1, threads=_COUNTERS):
-            thread = T.get_thread_binding()
-            cursors = T.alloc_shared((_COUNTERS,), _I32)
-            partial = T.alloc_shared((_WARP,), _I32)
-            first = T.alloc_local((1,), _I32)
-            own = T.alloc_local((1,), _I32)
-            total = T.alloc_local((1,), _I32)
-            T.pdl_trigger()
-            place(ids, routes, cursors, partial, first, own, total, thread)
-            each_route(ids, routes, (cursors, places, metadata), thread)
-            describe(metadata, first, own, total, thread)
+    def copy_rows(X, Y, places):
         with T.Kernel(T.ceildiv(H, _COPIERS * unit), tokens, threads=_COPIERS) as (part, token):
             column = (part * _COPIERS + T.get_thread_binding()) * unit
             x = T.alloc_local((unit,), dtype)
@@ -172,6 +252,33 @@ def build_pre_permute(
                     for k in T.unroll(_ROWS):
                         if turn * _ROWS + k < top_k:
                             store_vector(Y[slot[k], column], x, unit, dtype)
+
+    if shared:
+
+        @T.prim_func
+        def pre_permute(
+            X: T.Tensor((tokens, H), dtype),
+            ids: T.Tensor((routes,), _I32),
+            Y: T.Tensor((P, H), dtype),
+            metadata: T.Tensor((P if by_owner else experts,), _I32),
+            places: T.Tensor((routes,), _I32),
+            counts: T.Tensor((T.dynamic("parts"), COUNTERS), _I32),
+        ):
+            count_shares(ids, counts, routes)
+            give_slots(ids, counts, routes, (places, metadata))
+            copy_rows(X, Y, places)
+    else:
+
+        @T.prim_func
+        def pre_permute(
+            X: T.Tensor((tokens, H), dtype),
+            ids: T.Tensor((routes,), _I32),
+            Y: T.Tensor((P, H), dtype),
+            metadata: T.Tensor((P if by_owner else experts,), _I32),
+            places: T.Tensor((routes,), _I32),
+        ):
+            give_slots(ids, None, routes, (places, metadata))
+            copy_rows(X, Y, places)
 
     return Program(pre_permute, GUARDED)
 
@@ -229,55 +336,68 @@ def build_post_permute(dtype: str, out_dtype: str, *, top_k: int, scale: float) 
     return Program(post_permute, GUARDED)
 
 
-def build_permute_align(*, experts: int, block_size: int) -> Program:
+def build_permute_align(*, experts: int, block_size: int, shared: bool) -> Program:
     """The routes of each expert in blocks of `block_size`, padded with the number of routes.
 
     Tensors, all int32: `ids [R]`; `sorted [C]` with `C = R + (experts + 1) * (block_size - 1)`;
-    `owners`, the expert of each block; `total [1]`, the entries that the blocks take; contiguous,
-    R not 0. Ids of no expert form a last bucket. What lies behind the blocks is left as it is.
+    `owners`, the expert of each block; `total [1]`, the entries that the blocks take; and where
+    blocks share the routes `counts [blocks, 1024]`; contiguous, R not 0. Ids of no expert form a
+    last bucket. What lies behind the blocks is left as it is.
 
     Args:
         experts: number of experts, fewer than 1,024.
         block_size: routes of a block.
+        shared: whether blocks share the routes.
     """
     R, C, B = T.dynamic("R"), T.dynamic("C"), T.dynamic("B")
 
     def bucket(expert):
         return T.if_then_else(T.And(expert >= 0, expert < experts), expert, experts)
 
-    place = _placing(experts + 1, block_size, bucket)
-
     @T.macro
     def give(state, expert, route):
-        cursors, order = state
+        cursors, order, _, _ = state
         slot = T.alloc_local((1,), _I32)
         slot[0] = T.atomic_add(cursors[bucket(expert)], 1, return_prev=True)
         order[slot[0]] = route
 
-    each_route = _each_route(give)
+    @T.macro
+    def describe(state, starts, ends, total, part, parts, thread):
+        """Padding of each bucket, the expert of each block, and the sum of all."""
+        order, owners, all_slots = state
+        warp, lane = part * _WARPS + thread // _WARP, thread % _WARP
+        for turn in T.serial(T.ceildiv(experts + 1 - warp, parts * _WARPS)):
+            expert = turn * parts * _WARPS + warp
+            first = T.truncdiv(starts[expert], block_size)
+            last = T.ceildiv(ends[expert], block_size)
+            _fill(order, ends[expert], last * block_size, R, lane, _WARP)
+            _fill(owners, first, last, expert, lane, _WARP)
+        if part == 0 and thread == 0:
+            all_slots[0] = total[0]
 
-    @T.prim_func
-    def permute_align(
-        ids: T.Tensor((R,), _I32),
-        order: T.Tensor((C,), _I32),
-        owners: T.Tensor((B,), _I32),
-        all_slots: T.Tensor((1,), _I32),
-    ):
-        with T.Kernel(1, threads=_COUNTERS):
-            thread = T.get_thread_binding()
-            cursors = T.alloc_shared((_COUNTERS,), _I32)
-            partial = T.alloc_shared((_WARP,), _I32)
-            first = T.alloc_local((1,), _I32)
-            own = T.alloc_local((1,), _I32)
-            total = T.alloc_local((1,), _I32)
-            place(ids, R, cursors, partial, first, own, total, thread)
-            each_route(ids, R, (cursors, order), thread)
-            blocks = T.ceildiv(own[0], block_size)
-            for i in T.serial(blocks * block_size - own[0]):
-                order[first[0] + own[0] + i] = R
-            for i in T.serial(blocks):
-                owners[T.truncdiv(first[0], block_size) + i] = thread
-            if thread == 0:
-                all_slots[0] = total[0]
+    count_shares, give_slots = _giving(_placing(block_size, bucket), give, describe, shared)
+
+    if shared:
+
+        @T.prim_func
+        def permute_align(
+            ids: T.Tensor((R,), _I32),
+            order: T.Tensor((C,), _I32),
+            owners: T.Tensor((B,), _I32),
+            all_slots: T.Tensor((1,), _I32),
+            counts: T.Tensor((T.dynamic("parts"), COUNTERS), _I32),
+        ):
+            count_shares(ids, counts, R)
+            give_slots(ids, counts, R, (order, owners, all_slots))
+    else:
+
+        @T.prim_func
+        def permute_align(
+            ids: T.Tensor((R,), _I32),
+            order: T.Tensor((C,), _I32),
+            owners: T.Tensor((B,), _I32),
+            all_slots: T.Tensor((1,), _I32),
+        ):
+            give_slots(ids, None, R, (order, owners, all_slots))
 
     return Program(permute_align, GUARDED)

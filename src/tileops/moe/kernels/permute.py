@@ -20,7 +20,7 @@ from tileops.moe.types.layouts import ContiguousLayoutSpec, ContiguousMetadata
 
 MOST_COUNTED = 1024
 """Experts whose routes a block counts, a thread for each."""
-MOST_ALONE = 4096
+MOST_ALONE = 2048
 """Routes to which one block gives slots; with more, several blocks share them."""
 _SHARE, _MOST_SHARES = 1024, 32
 

@@ -107,6 +107,11 @@ def packed(width: int, *tiling: int, page: int = 0, turned: int = 0, **mask: int
     return build_attention_paged(heads(width), mask=mask, tiling=cut, source=source)
 
 
+def token_by_token(width: int, state: str) -> Program:
+    flags = True, None, True, 2, True, False, True
+    return build_tokens(Recurrence("bfloat16", state, 4, 8, width, 128, 0.1, "channel", *flags))
+
+
 def decode(width: int, *how: int) -> Program:
     build = build_decode_paged if how[-1] else build_decode
     return build(heads(width), how=Decoding(*how))
@@ -209,11 +214,10 @@ PROGRAMS = {
         )
         for columns, cut in PACKED_CUTS.items()
     },
-    "tokens": lambda: build_tokens(
-        Recurrence(
-            "bfloat16", 4, 8, 256, 128, 0.1, "channel", True, None, True, 2, True, False, True
-        )
-    ),
+    **{
+        f"tokens, keys of {width}, states {state}": partial(token_by_token, width, state)
+        for width, state in ((256, "float32"), (128, "bfloat16"), (160, "float32"))
+    },
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 128, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),

@@ -45,6 +45,7 @@ RECURRENCE = {
     "is_packed": False,
     "is_decode": True,
     "dtype": HALF,
+    "state_dtype": torch.float32,
 }
 
 

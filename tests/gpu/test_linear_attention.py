@@ -6,7 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tileops.linear_attention import GatedDeltaNetFwdOp, GLAInferenceFwdOp, KimiDeltaAttentionFwdOp
+from tileops.linear_attention import (
+    DeltaNetDecodeFwdOp,
+    GatedDeltaNetFwdOp,
+    GLAInferenceFwdOp,
+    KimiDeltaAttentionFwdOp,
+)
 from tileops.linear_attention import reference as exact
 from tileops.linear_attention.kernels import StateRecurrenceTokensKernel
 
@@ -66,6 +71,22 @@ def test_one_token_is_served(draw, serving):
     op = GatedDeltaNetFwdOp()
     found = op(q, k, v, g, beta)
     check(found, exact.gated_delta_net(*(part.cpu() for part in (q, k, v, g, beta))))
+    assert serving(op, "state_recurrence") == {"StateRecurrenceTokensKernel"}
+
+
+@pytest.mark.parametrize("key_dim", [64, 160, 256])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_state_of_any_dtype_is_rounded_once(draw, serving, dtype, key_dim):
+    q, k = (F.normalize(draw(3, 5, key_dim), dim=-1).to(dtype) for _ in range(2))
+    beta, v = draw(3, 5).sigmoid().to(dtype), draw(3, 5, 96, dtype=dtype)
+    state = draw(3, 5, key_dim, 96, dtype=dtype)
+    op = DeltaNetDecodeFwdOp()
+    found = op(q, k, v, beta, state)
+    wide = exact.delta_net_decode(*(part.cpu() for part in (q, k, v, beta, state)))
+    step = torch.finfo(dtype).eps
+    for result, other in zip(found, wide, strict=True):
+        assert result.dtype == dtype
+        torch.testing.assert_close(result.cpu().double(), other.double(), rtol=step, atol=1e-4)
     assert serving(op, "state_recurrence") == {"StateRecurrenceTokensKernel"}
 
 

@@ -36,6 +36,7 @@ def _case(
     shape,
     lengths=None,
     dtype=torch.bfloat16,
+    state_dtype=torch.float32,
     has_state=True,
     has_bias=True,
     params=None,
@@ -65,7 +66,7 @@ def _case(
         beta = draw(value_heads).sigmoid().to(dtype) if how["has_delta_rule"] else None
         count = batch if lengths is None else len(lengths)
         state_shape = (key_dim, value_dim)[:: -1 if how["is_v_first"] else 1]
-        state = torch.randn(count, value_heads, *state_shape, generator=generator)
+        state = torch.randn(count, value_heads, *state_shape, generator=generator).to(state_dtype)
         starts = None
         if lengths is not None:
             starts = torch.tensor([0, *lengths]).cumsum(0)
@@ -83,7 +84,7 @@ def _case(
             return gla_inference(q, k, g, v, *packed, scale=_SCALE)
         return reference(q, k, v, g, beta, *packed, rate, bias, scale=_SCALE, **(params or {}))
 
-    constants = dtype, facts
+    constants = dtype, state_dtype, facts
     return Case(name, StateRecurrenceTokensKernel, constants, inputs, expected, absolute=2e-4)
 
 
@@ -124,5 +125,20 @@ CASES = (
         dtype=torch.float16,
         gate="channel",
         has_delta_rule=False,
+    ),
+    _case(
+        "rounded states, wide keys",
+        gated_delta_net,
+        (2, 1, 1, 1, 256, 32),
+        state_dtype=torch.bfloat16,
+    ),
+    _case(
+        "rounded states by columns, odd keys",
+        gated_delta_net,
+        (1, 2, 1, 1, 160, 64),
+        dtype=torch.float16,
+        state_dtype=torch.float16,
+        params={"state_v_first": True},
+        is_v_first=True,
     ),
 )

@@ -38,6 +38,7 @@ class StateRecurrenceCall(CallSpec):
         is_packed: whether sequences are packed into one batch entry.
         is_decode: whether there is one token only.
         dtype: element type of all but the states.
+        state_dtype: element type of the states.
     """
 
     heads: int
@@ -55,6 +56,7 @@ class StateRecurrenceCall(CallSpec):
     is_packed: bool
     is_decode: bool
     dtype: torch.dtype
+    state_dtype: torch.dtype
 
 
 class StateRecurrenceFwdInterface(KernelInterface):
@@ -76,7 +78,7 @@ class StateRecurrenceFwdInterface(KernelInterface):
         A_log: Tensor | None,  # noqa: N803
         dt_bias: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """Run each sequence from its initial state, in float32.
+        """Run each sequence from its initial state, in float32; the final one is rounded once.
 
         For each token in order and each value head `h`, whose query and key head is
         `h // (value_heads / heads)`: `S ← exp(g) S`; `u = beta (v - kᵀ S)` with the delta rule,
@@ -92,8 +94,9 @@ class StateRecurrenceFwdInterface(KernelInterface):
             g: `[B, S, value_heads]`, or `[B, S, value_heads, key_dim]` for each channel, in
                 `call.dtype`; None without a gate.
             beta: `[B, S, value_heads]` in `call.dtype`; None without the delta rule.
-            initial_state: `[N, value_heads, key_dim, value_dim]` float32, the last two axes
-                swapped where `call.is_v_first`, `N` being `B` unless packed; None for zeros.
+            initial_state: `[N, value_heads, key_dim, value_dim]` in `call.state_dtype`, the last
+                two axes swapped where `call.is_v_first`, `N` being `B` unless packed; None for
+                zeros.
             cu_seqlens: `[N + 1]` int64, where the sequences begin in the one batch entry, from 0 to
                 `S`, never decreasing; None unless `call.is_packed`. On an accelerator it is not
                 read back to the host.
@@ -104,8 +107,8 @@ class StateRecurrenceFwdInterface(KernelInterface):
 
         Returns:
             New contiguous tensors: `o` `[B, S, value_heads, value_dim]` in `call.dtype`; the final
-            states, float32, of the initial states' shape, which are the initial ones where a
-            sequence is empty. `B`, `S` and `N` vary between calls.
+            states, in `call.state_dtype`, of the initial states' shape, which are the initial ones
+            where a sequence is empty. `B`, `S` and `N` vary between calls.
         """
 
 
@@ -139,7 +142,8 @@ class StateRecurrencePortableKernel(
         else:
             out, state = self._by_block(tokens, state, cu_seqlens)
         stored = state.mT if self.call.is_v_first else state
-        return out.transpose(1, 2).to(v.dtype).contiguous(), stored.contiguous()
+        final = stored.to(self.call.state_dtype).contiguous()
+        return out.transpose(1, 2).to(v.dtype).contiguous(), final
 
     def _tokens(self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor | None) -> Tokens:
         """All tokens as float32 `[B, value_heads, S, ·]`, every flag applied."""
@@ -171,6 +175,7 @@ class StateRecurrencePortableKernel(
     def _first_states(self, v: Tensor, initial: Tensor | None, cu_seqlens: Tensor | None) -> Tensor:
         """The state before each sequence, `[N, value_heads, key_dim, value_dim]`."""
         if initial is not None:
+            initial = initial.to(_wide(v))
             return initial.mT if self.call.is_v_first else initial
         count = v.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
         shape = (count, self.call.value_heads, self.call.key_dim, self.call.value_dim)

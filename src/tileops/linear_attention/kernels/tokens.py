@@ -43,14 +43,17 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
 
     Args:
         dtype: element type of all but the states.
+        state_dtype: element type of the states.
         facts: fields of the call that the program is made for, by name.
     """
 
     supported_archs = frozenset({HOPPER})
 
-    def __init__(self, dtype: torch.dtype, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self, dtype: torch.dtype, state_dtype: torch.dtype, facts: Mapping[str, Any]
+    ) -> None:
         super().__init__()
-        self.dtype, self.facts = dtype, facts
+        self.dtype, self.state_dtype, self.facts = dtype, state_dtype, facts
 
     @classmethod
     def refusal(cls, call: StateRecurrenceCall) -> str | None:
@@ -60,8 +63,9 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
         """
         if not call.is_decode:
             return "takes up one token, not several"
-        if call.dtype not in (torch.float16, torch.bfloat16, torch.float32):
-            return f"takes float16, bfloat16 and float32, not {dtype_name(call.dtype)}"
+        for dtype in (call.dtype, call.state_dtype):
+            if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+                return f"takes float16, bfloat16 and float32, not {dtype_name(dtype)}"
         for name in ("key_dim", "value_dim"):
             if getattr(call, name) % _UNIT:
                 return f"shares channels of {_UNIT}, of which {getattr(call, name)} is no multiple"
@@ -75,13 +79,15 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
     ) -> tuple[Hashable, Callable[[], StateRecurrenceTokensKernel]]:
         """One build for each set of facts but the number of tokens."""
         facts = {name: getattr(call, name) for name in _FACTS}
-        return (call.dtype, *facts.values()), lambda: cls(call.dtype, facts)
+        dtypes = call.dtype, call.state_dtype
+        return (*dtypes, *facts.values()), lambda: cls(*dtypes, facts)
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.linear_attention.programs import Recurrence, build_tokens
 
-        return build_tokens(Recurrence(dtype_name(self.dtype), **self.facts)).compile(HOPPER)
+        dtypes = dtype_name(self.dtype), dtype_name(self.state_dtype)
+        return build_tokens(Recurrence(*dtypes, **self.facts)).compile(HOPPER)
 
     def forward(
         self,
@@ -102,7 +108,7 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
         if v.numel() == 0 or state.numel() == 0:
             return o, state.clone()
         last = torch.empty_like(state)
-        numbers = state.flatten()  # stands for what is not read
+        numbers = state.flatten().view(torch.float32)  # stands for what is not read
         if A_log is not None and dt_bias is None:
             channels = self.facts["key_dim"] if self.facts["gate"] == "channel" else 1
             dt_bias = A_log.new_zeros(A_log.numel() * channels)
@@ -119,7 +125,7 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
         count = v.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
         shape = self.facts["key_dim"], self.facts["value_dim"]
         shape = shape[::-1] if self.facts["is_v_first"] else shape
-        return v.new_zeros(count, self.facts["value_heads"], *shape, dtype=torch.float32)
+        return v.new_zeros(count, self.facts["value_heads"], *shape, dtype=self.state_dtype)
 
 
 def _by_token(part: Tensor, v: Tensor) -> Tensor:

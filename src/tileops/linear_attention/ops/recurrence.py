@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from tileops._core.op import Op
@@ -31,7 +32,13 @@ class RecurrenceOp(Op):
         """What queries are multiplied by."""
         return key_dim**-0.5 if self.scale is None else self.scale
 
-    def _call(self, q: Tensor, v: Tensor, cu_seqlens: Tensor | None) -> StateRecurrenceCall:
+    def _call(
+        self,
+        q: Tensor,
+        v: Tensor,
+        cu_seqlens: Tensor | None,
+        state_dtype: torch.dtype = torch.float32,
+    ) -> StateRecurrenceCall:
         """The call spec of these tensors."""
         _, length, heads, key_dim = q.shape
         return StateRecurrenceCall(
@@ -50,6 +57,7 @@ class RecurrenceOp(Op):
             is_packed=cu_seqlens is not None,
             is_decode=length == 1,
             dtype=q.dtype,
+            state_dtype=state_dtype,
             device=q.device,
         )
 

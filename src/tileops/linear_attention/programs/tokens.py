@@ -1,7 +1,8 @@
 """The program that runs a recurrence over a matrix state token by token.
 
-A warp keeps some columns of a head's state in registers, each lane some of the key's channels, from
-the first token to the last; nothing is shared, and no warp waits for another.
+A warp keeps some columns of a head's state in registers, each lane four of them at some of the
+key's channels, from the first token to the last; nothing is shared, and no warp waits for another.
+Lanes beside each other read and write what lies beside each other in memory.
 
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
@@ -11,16 +12,15 @@ from dataclasses import dataclass
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.rows import row_sum
 from tileops._programs.vectors import F32, as_float, store_vector
 
 WARP = 32
-COLUMNS = 8
-"""Columns of the state that a warp keeps."""
-WARPS = 4
-"""Warps of a block, each with columns of its own."""
+COLUMNS = 32
+"""Columns of the state that a block keeps."""
+FEW_CHANNELS = 128
+"""Most channels of a key of which a lane can hold an eighth in registers."""
 
-_TOGETHER = 4  # numbers of a state that one access moves
+_TOGETHER = 4  # columns of a lane, and numbers that one access moves
 _STEEP = 20.0  # above, a softplus is its argument
 
 
@@ -30,6 +30,7 @@ class Recurrence:
 
     Args:
         dtype: element type of all but states and what makes raw gates.
+        state_dtype: element type of states in memory.
         heads: heads of q and k.
         value_heads: heads of v and of the state, a multiple of `heads`.
         key_dim: channels of q and k, a multiple of 32.
@@ -46,6 +47,7 @@ class Recurrence:
     """
 
     dtype: str
+    state_dtype: str
     heads: int
     value_heads: int
     key_dim: int
@@ -61,9 +63,30 @@ class Recurrence:
     is_packed: bool
 
     @property
+    def across(self) -> int:
+        """Lanes side by side, with columns of their own; the others have other channels."""
+        return 2 if self.key_dim > FEW_CHANNELS and self.key_dim % 64 == 0 else 4
+
+    @property
+    def columns(self) -> int:
+        """Columns of a warp."""
+        return self.across * _TOGETHER
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Distances of the lanes whose sums over channels are added, in this order."""
+        return tuple(1 << bit for bit in range(self.across.bit_length() - 1, 5))
+
+    @property
     def held(self) -> int:
-        """Channels of the key of a lane."""
-        return self.key_dim // WARP
+        """Channels of the key of a lane, a multiple of 4."""
+        return self.key_dim * self.across // WARP
+
+    def channel(self, j, lane):
+        """The channel of the key that is the j-th of a lane."""
+        return (j // _TOGETHER * (WARP // self.across) + lane // self.across) * _TOGETHER + (
+            j % _TOGETHER
+        )
 
     @property
     def decays(self) -> int:
@@ -77,21 +100,41 @@ class Recurrence:
         return shape[::-1] if self.is_v_first else shape
 
 
+def _adder(how: Recurrence):
+    """Makes the macro that adds numbers of all lanes that have the same columns."""
+
+    @T.macro
+    def add(sums, count):
+        for step in how.steps:
+            for c in T.unroll(count):
+                sums[c] += T.shfl_xor(sums[c], step)
+
+    return add
+
+
 def _reader(how: Recurrence):
     """Makes the macro that reads a token into registers, every flag applied."""
-    add = row_sum(WARP, WARPS)
+    add = _adder(how)
     group = how.value_heads // how.heads
 
     @T.macro
-    def read_vector(X, to, token, head, lane, factor, thread):
+    def read_channels(X, to, token, head, lane):
+        word = T.alloc_local((_TOGETHER,), how.dtype)
+        for part in T.unroll(how.held // _TOGETHER):
+            for i in T.vectorized(_TOGETHER):
+                word[i] = X[token, head, how.channel(part * _TOGETHER, lane) + i]
+            for i in T.unroll(_TOGETHER):
+                to[part * _TOGETHER + i] = as_float(word[i])
+
+    @T.macro
+    def read_vector(X, to, token, head, lane, factor):
         total = T.alloc_local((1,), F32)
-        for j in T.unroll(how.held):
-            to[j] = as_float(X[token, head, j * WARP + lane])
+        read_channels(X, to, token, head, lane)
         if how.has_unit_keys:
             total[0] = 0.0
             for j in T.unroll(how.held):
                 total[0] += to[j] * to[j]
-            add(total, total, thread)
+            add(total, 1)
             for j in T.unroll(how.held):
                 to[j] = to[j] * (T.rsqrt(total[0] + 1e-6) * factor)
         elif factor != 1.0:
@@ -115,18 +158,23 @@ def _reader(how: Recurrence):
         bias[0] = 0.0
         if how.is_raw_gate:
             rate[0] = rates[head]
+        if how.gate == "channel":
+            read_channels(G, decay, token, head, lane)
+        else:
+            decay[0] = as_float(G[token, head, 0])
         for j in T.unroll(how.decays):
-            channel = j * WARP + lane if how.gate == "channel" else 0
             if how.is_raw_gate:
-                bias[0] = biases[head * how.key_dim + channel if how.gate == "channel" else head]
-            decay[j] = T.exp(log_decay(as_float(G[token, head, channel]), rate[0], bias[0]))
+                bias[0] = biases[
+                    head * how.key_dim + how.channel(j, lane) if how.gate == "channel" else head
+                ]
+            decay[j] = T.exp(log_decay(decay[j], rate[0], bias[0]))
 
     @T.macro
-    def read(tensors, rates, biases, q, k, v, decay, beta, token, head, left, lane, thread):
+    def read(tensors, rates, biases, q, k, v, decay, beta, token, head, left, lane):
         Q, K, V, G, strengths = tensors
-        read_vector(Q, q, token, T.truncdiv(head, group), lane, how.scale, thread)
-        read_vector(K, k, token, T.truncdiv(head, group), lane, 1.0, thread)
-        for c in T.unroll(COLUMNS):
+        read_vector(Q, q, token, T.truncdiv(head, group), lane, how.scale)
+        read_vector(K, k, token, T.truncdiv(head, group), lane, 1.0)
+        for c in T.unroll(_TOGETHER):
             v[c] = as_float(V[token, head, left + c])
         if how.decays:
             read_decay(G, rates, biases, decay, token, head, lane)
@@ -140,35 +188,72 @@ def _reader(how: Recurrence):
 
 def _taker(how: Recurrence):
     """Makes the macro that passes a token through a warp's state; `v` becomes the result."""
+    add = _adder(how)
 
     @T.macro
     def contract(x, state, sums):
         """`Σ x[k] S[k, c]` over the channels of all lanes."""
-        for c in T.unroll(COLUMNS):
+        for c in T.unroll(_TOGETHER):
             sums[c] = 0.0
             for j in T.unroll(how.held):
-                sums[c] += x[j] * state[j * COLUMNS + c]
-        for step in tuple(range(5)):
-            for c in T.unroll(COLUMNS):
-                sums[c] += T.shfl_xor(sums[c], 1 << step)
+                sums[c] += x[j] * state[j * _TOGETHER + c]
+        add(sums, _TOGETHER)
 
     @T.macro
     def take(q, k, v, decay, beta, state):
-        sums = T.alloc_local((COLUMNS,), F32)
+        sums = T.alloc_local((_TOGETHER,), F32)
         if how.decays:
             for j in T.unroll(how.held):
-                for c in T.unroll(COLUMNS):
-                    state[j * COLUMNS + c] *= decay[j if how.decays > 1 else 0]
+                for c in T.unroll(_TOGETHER):
+                    state[j * _TOGETHER + c] *= decay[j if how.decays > 1 else 0]
         if how.has_delta_rule:
             contract(k, state, sums)
-            for c in T.unroll(COLUMNS):
+            for c in T.unroll(_TOGETHER):
                 v[c] = beta[0] * (v[c] - sums[c])
         for j in T.unroll(how.held):
-            for c in T.unroll(COLUMNS):
-                state[j * COLUMNS + c] += k[j] * v[c]
+            for c in T.unroll(_TOGETHER):
+                state[j * _TOGETHER + c] += k[j] * v[c]
         contract(q, state, v)
 
     return take
+
+
+def _mover(how: Recurrence):
+    """Makes the macros that load and store a lane's part of a state, four numbers at a time."""
+
+    def corner(access, left, lane):
+        """Where the numbers of an access begin in a head's state."""
+        if how.is_v_first:
+            first = access - access % _TOGETHER
+            return left + access % _TOGETHER, how.channel(first, lane)
+        return how.channel(access, lane), left
+
+    def register(access, i):
+        """Of the i-th number of an access."""
+        if how.is_v_first:
+            return (access - access % _TOGETHER + i) * _TOGETHER + access % _TOGETHER
+        return access * _TOGETHER + i
+
+    @T.macro
+    def load(state, S, n, head, left, lane):
+        word = T.alloc_local((_TOGETHER,), how.state_dtype)
+        for access in T.unroll(how.held):
+            row, column = corner(access, left, lane)
+            for i in T.vectorized(_TOGETHER):
+                word[i] = S[n, head, row, column + i]
+            for i in T.unroll(_TOGETHER):
+                state[register(access, i)] = as_float(word[i])
+
+    @T.macro
+    def store(state, R, n, head, left, lane):
+        word = T.alloc_local((_TOGETHER,), how.state_dtype)
+        for access in T.unroll(how.held):
+            row, column = corner(access, left, lane)
+            for i in T.unroll(_TOGETHER):
+                word[i] = T.cast(state[register(access, i)], how.state_dtype)
+            store_vector(R[n, head, row, column], word, _TOGETHER, how.state_dtype)
+
+    return load, store
 
 
 def build_tokens(how: Recurrence) -> Program:
@@ -177,44 +262,20 @@ def build_tokens(how: Recurrence) -> Program:
     Tensors: `Q`, `K` `[T, heads, key_dim]` and `V` `[T, value_heads, value_dim]`, T tokens of all
     sequences; `G [T, value_heads, 1 or key_dim]`; `strengths [T, value_heads, 1]`; `rates` and
     `biases` in float32, of a raw gate; `starts [N + 1]` int64 of packed sequences; `S`, `R`
-    `[N, value_heads, ·, ·]` in float32; `O` like `V`. What a recurrence does not take is not read,
-    whatever its last extent. All contiguous, T and N not 0.
+    `[N, value_heads, ·, ·]` in `state_dtype`; `O` like `V`. What a recurrence does not take is not
+    read, whatever its last extent. All contiguous, T and N not 0.
 
     Args:
         how: what is done with each token.
     """
     read, take = _reader(how), _taker(how)
+    load, store = _mover(how)
+    threads = COLUMNS // how.columns * WARP
     tokens, N = T.dynamic("tokens"), T.dynamic("N")
     extents = {name: T.dynamic(name) for name in ("GW", "BW", "A", "D", "C")}
     HV, dtype = how.value_heads, how.dtype
     keys, values = (tokens, how.heads, how.key_dim), (tokens, HV, how.value_dim)
     states = (N, HV, *how.state_shape)
-
-    @T.macro
-    def load_state(state, S, n, head, left, lane):
-        for j in T.unroll(how.held):
-            if how.is_v_first:
-                for c in T.unroll(COLUMNS):
-                    state[j * COLUMNS + c] = S[n, head, left + c, j * WARP + lane]
-            else:
-                for part in T.unroll(COLUMNS // _TOGETHER):
-                    for c in T.vectorized(_TOGETHER):
-                        state[j * COLUMNS + part * _TOGETHER + c] = S[
-                            n, head, j * WARP + lane, left + part * _TOGETHER + c
-                        ]
-
-    @T.macro
-    def store_state(state, R, n, head, left, lane):
-        for j in tuple(range(how.held)):
-            if how.is_v_first:
-                for c in T.unroll(COLUMNS):
-                    R[n, head, left + c, j * WARP + lane] = state[j * COLUMNS + c]
-            else:
-                for c in tuple(range(0, COLUMNS, _TOGETHER)):
-                    store_vector(
-                        R[n, head, j * WARP + lane, left + c],
-                        state, _TOGETHER, F32, j * COLUMNS + c,
-                    )  # fmt: skip
 
     @T.prim_func
     def run_tokens(
@@ -226,24 +287,21 @@ def build_tokens(how: Recurrence) -> Program:
         rates: T.Tensor((extents["A"],), F32),
         biases: T.Tensor((extents["D"],), F32),
         starts: T.Tensor((extents["C"],), "int64"),
-        S: T.Tensor(states, F32),
+        S: T.Tensor(states, how.state_dtype),
         O: T.Tensor(values, dtype),  # noqa: E741
-        R: T.Tensor(states, F32),
+        R: T.Tensor(states, how.state_dtype),
     ):
-        with T.Kernel(how.value_dim // (COLUMNS * WARPS), HV, N, threads=WARPS * WARP) as (
-            part,
-            head,
-            n,
-        ):
+        with T.Kernel(how.value_dim // COLUMNS, HV, N, threads=threads) as (part, head, n):
             thread = T.get_thread_binding()
             lane = thread % WARP
-            left = (part * WARPS + thread // WARP) * COLUMNS
-            state = T.alloc_local((how.held * COLUMNS,), F32)
+            left = part * COLUMNS + thread // WARP * how.columns + lane % how.across * _TOGETHER
+            state = T.alloc_local((how.held * _TOGETHER,), F32)
             q = T.alloc_local((how.held,), F32)
             k = T.alloc_local((how.held,), F32)
-            v = T.alloc_local((COLUMNS,), F32)
+            v = T.alloc_local((_TOGETHER,), F32)
             decay = T.alloc_local((max(how.decays, 1),), F32)
             beta = T.alloc_local((1,), F32)
+            result = T.alloc_local((_TOGETHER,), dtype)
             first = T.alloc_var("int32", init=0)
             count = T.alloc_var("int32", init=0)
             if how.is_packed:
@@ -252,17 +310,18 @@ def build_tokens(how: Recurrence) -> Program:
             else:
                 count = T.truncdiv(tokens, N)
                 first = n * count
-            load_state(state, S, n, head, left, lane)
+            load(state, S, n, head, left, lane)
             for i in T.serial(count):
                 token = first + i
                 read(
                     (Q, K, V, G, strengths), rates, biases, q, k, v, decay, beta,
-                    token, head, left, lane, thread,
+                    token, head, left, lane,
                 )  # fmt: skip
                 take(q, k, v, decay, beta, state)
-                for c in T.unroll(COLUMNS):
-                    if lane == c:
-                        O[token, head, left + c] = T.cast(v[c], dtype)
-            store_state(state, R, n, head, left, lane)
+                for c in T.unroll(_TOGETHER):
+                    result[c] = T.cast(v[c], dtype)
+                if lane < how.across:
+                    store_vector(O[token, head, left], result, _TOGETHER, dtype)
+            store(state, R, n, head, left, lane)
 
     return Program(run_tokens, GUARDED)

@@ -108,7 +108,7 @@ def packed(width: int, *tiling: int, page: int = 0, turned: int = 0, **mask: int
 
 
 def token_by_token(width: int, state: str) -> Program:
-    flags = True, None, True, 2, True, False, True
+    flags = True, None, True, 2, True, True, True, False, True
     return build_tokens(Recurrence("bfloat16", state, 4, 8, width, 128, 0.1, "channel", *flags))
 
 

@@ -41,6 +41,8 @@ RECURRENCE = {
     "has_delta_rule": True,
     "beta_range": 0,
     "has_unit_keys": False,
+    "has_gate_bias": False,
+    "has_state": True,
     "is_v_first": False,
     "is_packed": False,
     "is_decode": True,

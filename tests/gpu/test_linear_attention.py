@@ -24,7 +24,7 @@ def check(found, wide):
 
 def by_tokens(op, q, k, v, *rest):
     """What the kernel gives, whatever the length."""
-    call = op._call(q, v, rest[3])
+    call = op._call(q, v, rest[2], rest[3], rest[6])
     return StateRecurrenceTokensKernel.entry_for(call)[1]()(q, k, v, *rest)
 
 

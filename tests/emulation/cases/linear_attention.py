@@ -51,6 +51,8 @@ def _case(
         "value_dim": value_dim,
         "scale": _SCALE,
         **how,
+        "has_gate_bias": has_bias and how["is_raw_gate"],
+        "has_state": has_state,
         "is_packed": lengths is not None,
     }
 

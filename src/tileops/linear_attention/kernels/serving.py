@@ -34,6 +34,8 @@ class StateRecurrenceCall(CallSpec):
         has_delta_rule: whether a token takes up what the state does not hold yet.
         beta_range: 0 where `beta` is taken as it is, else what its sigmoid is multiplied by.
         has_unit_keys: whether q and k are divided by their lengths.
+        has_gate_bias: whether a raw gate has a bias.
+        has_state: whether sequences begin with states that are given, else with zeros.
         is_v_first: whether states are stored `[V, K]`.
         is_packed: whether sequences are packed into one batch entry.
         is_decode: whether there is one token only.
@@ -52,6 +54,8 @@ class StateRecurrenceCall(CallSpec):
     has_delta_rule: bool
     beta_range: int
     has_unit_keys: bool
+    has_gate_bias: bool
+    has_state: bool
     is_v_first: bool
     is_packed: bool
     is_decode: bool
@@ -95,15 +99,15 @@ class StateRecurrenceFwdInterface(KernelInterface):
                 `call.dtype`; None without a gate.
             beta: `[B, S, value_heads]` in `call.dtype`; None without the delta rule.
             initial_state: `[N, value_heads, key_dim, value_dim]` in `call.state_dtype`, the last
-                two axes swapped where `call.is_v_first`, `N` being `B` unless packed; None for
-                zeros.
+                two axes swapped where `call.is_v_first`, `N` being `B` unless packed; None unless
+                `call.has_state`.
             cu_seqlens: `[N + 1]` int64, where the sequences begin in the one batch entry, from 0 to
                 `S`, never decreasing; None unless `call.is_packed`. On an accelerator it is not
                 read back to the host.
             cu_seqlens_cpu: the same on the CPU, for planning; None where the caller has none.
             A_log: `[value_heads]` float32; None unless `call.is_raw_gate`.
             dt_bias: `[value_heads]`, or `[value_heads * key_dim]` for each channel, float32; None
-                where the gate has none.
+                unless `call.has_gate_bias`.
 
         Returns:
             New contiguous tensors: `o` `[B, S, value_heads, value_dim]` in `call.dtype`; the final

@@ -31,6 +31,8 @@ _FACTS = (
     "has_delta_rule",
     "beta_range",
     "has_unit_keys",
+    "has_gate_bias",
+    "has_state",
     "is_v_first",
     "is_packed",
 )
@@ -104,31 +106,17 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
     ) -> tuple[Tensor, Tensor]:
         """Run each sequence."""
         o = torch.empty_like(v, memory_format=torch.contiguous_format)
-        state = self._first_states(v, initial_state, cu_seqlens)
-        if v.numel() == 0 or state.numel() == 0:
-            return o, state.clone()
-        last = torch.empty_like(state)
-        numbers = state.flatten().view(torch.float32)  # stands for what is not read
-        if A_log is not None and dt_bias is None:
-            channels = self.facts["key_dim"] if self.facts["gate"] == "channel" else 1
-            dt_bias = A_log.new_zeros(A_log.numel() * channels)
-        starts = numbers.view(torch.int64) if cu_seqlens is None else cu_seqlens.contiguous()
-        raw = (numbers if part is None else part.contiguous() for part in (A_log, dt_bias))
-        rows = [_by_token(v if part is None else part, v) for part in (q, k, v, g, beta)]
-        self.program()(*rows, *raw, starts, state, _by_token(o, v), last)
+        last = self._last_states(v, cu_seqlens)
+        if v.numel() == 0 or last.numel() == 0:
+            return o, last.zero_() if initial_state is None else last.copy_(initial_state)
+        given = q, k, v, g, beta, A_log, dt_bias, cu_seqlens, initial_state
+        read = (last if part is None else aligned(part.contiguous()) for part in given)
+        self.program()(*read, o, last)
         return o, last
 
-    def _first_states(self, v: Tensor, initial: Tensor | None, cu_seqlens: Tensor | None) -> Tensor:
-        """The states before the first tokens."""
-        if initial is not None:
-            return aligned(initial.contiguous())
+    def _last_states(self, v: Tensor, cu_seqlens: Tensor | None) -> Tensor:
+        """Where the states after the last tokens go."""
         count = v.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
         shape = self.facts["key_dim"], self.facts["value_dim"]
         shape = shape[::-1] if self.facts["is_v_first"] else shape
-        return v.new_zeros(count, self.facts["value_heads"], *shape, dtype=self.state_dtype)
-
-
-def _by_token(part: Tensor, v: Tensor) -> Tensor:
-    """A field of tokens `[B, S, …]` as `[B * S, heads, ·]`."""
-    wide = part if part.ndim == v.ndim else part[..., None]
-    return aligned(wide.contiguous()).flatten(0, 1)
+        return v.new_empty(count, self.facts["value_heads"], *shape, dtype=self.state_dtype)

@@ -144,7 +144,7 @@ class GLAFwdOp(TrainedLinearOp):
         self, q: Tensor, k: Tensor, v: Tensor, g: Tensor, initial_state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Run each sequence."""
-        kernel = self.kernel_for("state_recurrence", self._call(q, v, None))
+        kernel = self.kernel_for("state_recurrence", self._call(q, v, initial_state))
         return kernel(q, k, v, g, None, initial_state, None, None, None, None)
 
 

@@ -32,7 +32,7 @@ class _DecodeOp(RecurrenceOp):
         """Run a sequence of one token; the new state is rounded to the dtype of the given one."""
         q, k, v = q[:, None], k[:, None], v[:, None]
         g, beta = (None if part is None else part[:, None] for part in (g, beta))
-        kernel = self.kernel_for("state_recurrence", self._call(q, v, None, state.dtype))
+        kernel = self.kernel_for("state_recurrence", self._call(q, v, state))
         o, new = kernel(q, k, v, g, beta, state, None, None, None, None)
         return o[:, 0], new
 

@@ -47,7 +47,8 @@ class _ForwardOp(RecurrenceOp):
         gate: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> tuple[Tensor, Tensor]:
         """Run the recurrence; `gate` is what makes the log decay of a raw gate."""
-        kernel = self.kernel_for("state_recurrence", self._call(q, v, cu_seqlens))
+        call = self._call(q, v, initial_state, cu_seqlens, gate[1])
+        kernel = self.kernel_for("state_recurrence", call)
         return kernel(q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
 
 

@@ -47,7 +47,8 @@ class _BackwardOp(RecurrenceOp):
         gate: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> tuple[Any, ...]:
         """The gradients of q, k, v, g, beta, the initial state and the parts of a raw gate."""
-        kernel = self.kernel_for("state_recurrence_bwd", self._call(q, v, cu_seqlens))
+        call = self._call(q, v, initial_state, cu_seqlens, gate[1])
+        kernel = self.kernel_for("state_recurrence_bwd", call)
         tensors = (q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
         found: tuple[Any, ...] = kernel(do, dfinal_state, *tensors)
         return found

@@ -36,8 +36,9 @@ class RecurrenceOp(Op):
         self,
         q: Tensor,
         v: Tensor,
-        cu_seqlens: Tensor | None,
-        state_dtype: torch.dtype = torch.float32,
+        initial_state: Tensor | None = None,
+        cu_seqlens: Tensor | None = None,
+        dt_bias: Tensor | None = None,
     ) -> StateRecurrenceCall:
         """The call spec of these tensors."""
         _, length, heads, key_dim = q.shape
@@ -54,10 +55,12 @@ class RecurrenceOp(Op):
             beta_range=1 + self.allow_neg_eigval if self.use_beta_sigmoid_in_kernel else 0,
             has_unit_keys=self.use_qk_l2norm_in_kernel,
             is_v_first=self.state_v_first,
+            has_gate_bias=dt_bias is not None,
+            has_state=initial_state is not None,
             is_packed=cu_seqlens is not None,
             is_decode=length == 1,
             dtype=q.dtype,
-            state_dtype=state_dtype,
+            state_dtype=torch.float32 if initial_state is None else initial_state.dtype,
             device=q.device,
         )
 

@@ -42,6 +42,8 @@ class Recurrence:
         has_delta_rule: whether a token takes up what the state does not hold yet.
         beta_range: 0 where the strength is taken as it is, else the factor of its sigmoid.
         has_unit_keys: whether q and k are divided by their lengths.
+        has_gate_bias: whether a raw gate has a bias.
+        has_state: whether sequences begin with given states, else with zeros.
         is_v_first: whether states are stored `[V, K]`.
         is_packed: whether sequences lie one behind the other, else one in each batch entry.
     """
@@ -59,6 +61,8 @@ class Recurrence:
     has_delta_rule: bool
     beta_range: int
     has_unit_keys: bool
+    has_gate_bias: bool
+    has_state: bool
     is_v_first: bool
     is_packed: bool
 
@@ -118,18 +122,18 @@ def _reader(how: Recurrence):
     group = how.value_heads // how.heads
 
     @T.macro
-    def read_channels(X, to, token, head, lane):
+    def read_channels(X, to, b, s, head, lane):
         word = T.alloc_local((_TOGETHER,), how.dtype)
         for part in T.unroll(how.held // _TOGETHER):
             for i in T.vectorized(_TOGETHER):
-                word[i] = X[token, head, how.channel(part * _TOGETHER, lane) + i]
+                word[i] = X[b, s, head, how.channel(part * _TOGETHER, lane) + i]
             for i in T.unroll(_TOGETHER):
                 to[part * _TOGETHER + i] = as_float(word[i])
 
     @T.macro
-    def read_vector(X, to, token, head, lane, factor):
+    def read_vector(X, to, b, s, head, lane, factor):
         total = T.alloc_local((1,), F32)
-        read_channels(X, to, token, head, lane)
+        read_channels(X, to, b, s, head, lane)
         if how.has_unit_keys:
             total[0] = 0.0
             for j in T.unroll(how.held):
@@ -151,7 +155,7 @@ def _reader(how: Recurrence):
         return -T.exp(rate) * soft
 
     @T.macro
-    def read_decay(G, rates, biases, decay, token, head, lane):
+    def read_decay(G, rates, biases, decay, b, s, head, lane):
         rate = T.alloc_local((1,), F32)
         bias = T.alloc_local((1,), F32)
         rate[0] = 0.0
@@ -159,27 +163,27 @@ def _reader(how: Recurrence):
         if how.is_raw_gate:
             rate[0] = rates[head]
         if how.gate == "channel":
-            read_channels(G, decay, token, head, lane)
+            read_channels(G, decay, b, s, head, lane)
         else:
-            decay[0] = as_float(G[token, head, 0])
+            decay[0] = as_float(G[b, s, head])
         for j in T.unroll(how.decays):
-            if how.is_raw_gate:
+            if how.has_gate_bias:
                 bias[0] = biases[
                     head * how.key_dim + how.channel(j, lane) if how.gate == "channel" else head
                 ]
             decay[j] = T.exp(log_decay(decay[j], rate[0], bias[0]))
 
     @T.macro
-    def read(tensors, rates, biases, q, k, v, decay, beta, token, head, left, lane):
+    def read(tensors, rates, biases, q, k, v, decay, beta, b, s, head, left, lane):
         Q, K, V, G, strengths = tensors
-        read_vector(Q, q, token, T.truncdiv(head, group), lane, how.scale)
-        read_vector(K, k, token, T.truncdiv(head, group), lane, 1.0)
+        read_vector(Q, q, b, s, T.truncdiv(head, group), lane, how.scale)
+        read_vector(K, k, b, s, T.truncdiv(head, group), lane, 1.0)
         for c in T.unroll(_TOGETHER):
-            v[c] = as_float(V[token, head, left + c])
+            v[c] = as_float(V[b, s, head, left + c])
         if how.decays:
-            read_decay(G, rates, biases, decay, token, head, lane)
+            read_decay(G, rates, biases, decay, b, s, head, lane)
         if how.has_delta_rule:
-            beta[0] = as_float(strengths[token, head, 0])
+            beta[0] = as_float(strengths[b, s, head])
             if how.beta_range:
                 beta[0] = how.beta_range / (1.0 + T.exp(-beta[0]))
 
@@ -259,11 +263,12 @@ def _mover(how: Recurrence):
 def build_tokens(how: Recurrence) -> Program:
     """Each sequence from its state `S` to `R`, one token after the other.
 
-    Tensors: `Q`, `K` `[T, heads, key_dim]` and `V` `[T, value_heads, value_dim]`, T tokens of all
-    sequences; `G [T, value_heads, 1 or key_dim]`; `strengths [T, value_heads, 1]`; `rates` and
-    `biases` in float32, of a raw gate; `starts [N + 1]` int64 of packed sequences; `S`, `R`
-    `[N, value_heads, ·, ·]` in `state_dtype`; `O` like `V`. What a recurrence does not take is not
-    read, whatever its last extent. All contiguous, T and N not 0.
+    Tensors: `Q`, `K` `[B, S, heads, key_dim]` and `V`, `O` `[B, S, value_heads, value_dim]`;
+    `G [B, S, value_heads]`, or `[B, S, value_heads, key_dim]` for each channel;
+    `strengths [B, S, value_heads]`; `rates` and `biases` in float32, of a raw gate;
+    `starts [N + 1]` int64 of packed sequences, N being B of others; `S`, `R`
+    `[N, value_heads, ·, ·]` in `state_dtype`. For what a recurrence does not take `R` stands, which
+    is not read. All contiguous, B, S and N not 0.
 
     Args:
         how: what is done with each token.
@@ -271,25 +276,31 @@ def build_tokens(how: Recurrence) -> Program:
     read, take = _reader(how), _taker(how)
     load, store = _mover(how)
     threads = COLUMNS // how.columns * WARP
-    tokens, N = T.dynamic("tokens"), T.dynamic("N")
-    extents = {name: T.dynamic(name) for name in ("GW", "BW", "A", "D", "C")}
+    B, length, N, C = (T.dynamic(name) for name in ("B", "length", "N", "C"))
     HV, dtype = how.value_heads, how.dtype
-    keys, values = (tokens, how.heads, how.key_dim), (tokens, HV, how.value_dim)
-    states = (N, HV, *how.state_shape)
+    keys, values = (B, length, how.heads, how.key_dim), (B, length, HV, how.value_dim)
+    states = ((N, HV, *how.state_shape), how.state_dtype)
+    channels = how.key_dim if how.gate == "channel" else 1
+
+    def taken(is_taken, shape, of=dtype):
+        """What is declared of a tensor that may not be taken."""
+        return (shape, of) if is_taken else states
+
+    log_decays = taken(how.decays, (B, length, HV) + (channels,) * (how.gate == "channel"))
 
     @T.prim_func
     def run_tokens(
         Q: T.Tensor(keys, dtype),
         K: T.Tensor(keys, dtype),
         V: T.Tensor(values, dtype),
-        G: T.Tensor((tokens, HV, extents["GW"]), dtype),
-        strengths: T.Tensor((tokens, HV, extents["BW"]), dtype),
-        rates: T.Tensor((extents["A"],), F32),
-        biases: T.Tensor((extents["D"],), F32),
-        starts: T.Tensor((extents["C"],), "int64"),
-        S: T.Tensor(states, how.state_dtype),
+        G: T.Tensor(*log_decays),
+        strengths: T.Tensor(*taken(how.has_delta_rule, (B, length, HV))),
+        rates: T.Tensor(*taken(how.is_raw_gate, (HV,), F32)),
+        biases: T.Tensor(*taken(how.has_gate_bias, (HV * channels,), F32)),
+        starts: T.Tensor(*taken(how.is_packed, (C,), "int64")),
+        S: T.Tensor(*states),
         O: T.Tensor(values, dtype),  # noqa: E741
-        R: T.Tensor(states, how.state_dtype),
+        R: T.Tensor(*states),
     ):
         with T.Kernel(how.value_dim // COLUMNS, HV, N, threads=threads) as (part, head, n):
             thread = T.get_thread_binding()
@@ -308,20 +319,23 @@ def build_tokens(how: Recurrence) -> Program:
                 first = T.cast(starts[n], "int32")
                 count = T.cast(starts[n + 1], "int32") - first
             else:
-                count = T.truncdiv(tokens, N)
-                first = n * count
-            load(state, S, n, head, left, lane)
+                count = length
+            if how.has_state:
+                load(state, S, n, head, left, lane)
+            else:
+                for j in T.unroll(how.held * _TOGETHER):
+                    state[j] = 0.0
             for i in T.serial(count):
-                token = first + i
+                b, s = (0, first + i) if how.is_packed else (n, i)
                 read(
                     (Q, K, V, G, strengths), rates, biases, q, k, v, decay, beta,
-                    token, head, left, lane,
+                    b, s, head, left, lane,
                 )  # fmt: skip
                 take(q, k, v, decay, beta, state)
                 for c in T.unroll(_TOGETHER):
                     result[c] = T.cast(v[c], dtype)
                 if lane < how.across:
-                    store_vector(O[token, head, left], result, _TOGETHER, dtype)
+                    store_vector(O[b, s, head, left], result, _TOGETHER, dtype)
             store(state, R, n, head, left, lane)
 
     return Program(run_tokens, GUARDED)

@@ -45,7 +45,6 @@ RECURRENCE = {
     "has_state": True,
     "is_v_first": False,
     "is_packed": False,
-    "is_decode": True,
     "dtype": HALF,
     "state_dtype": torch.float32,
 }
@@ -105,7 +104,6 @@ REFUSED = [
         recurrence(dtype=torch.float64),
         "takes float16, bfloat16 and float32, not float64",
     ),
-    (*DELTA, recurrence(is_decode=False), "takes up one token, not several"),
     (*DELTA, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
     (*DELTA, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
     (*MIX, mix(65), "mixes at most 64 rows, not 65"),

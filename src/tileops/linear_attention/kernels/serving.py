@@ -38,7 +38,6 @@ class StateRecurrenceCall(CallSpec):
         has_state: whether sequences begin with states that are given, else with zeros.
         is_v_first: whether states are stored `[V, K]`.
         is_packed: whether sequences are packed into one batch entry.
-        is_decode: whether there is one token only.
         dtype: element type of all but the states.
         state_dtype: element type of the states.
     """
@@ -58,7 +57,6 @@ class StateRecurrenceCall(CallSpec):
     has_state: bool
     is_v_first: bool
     is_packed: bool
-    is_decode: bool
     dtype: torch.dtype
     state_dtype: torch.dtype
 

@@ -41,7 +41,8 @@ _FACTS = (
 class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
     """The recurrence token by token, a head's state in registers of several warps.
 
-    A single token costs one pass over the states.
+    A single token costs one pass over the states; many take their time one after the other, less
+    than chunks of them in torch's products take.
 
     Args:
         dtype: element type of all but the states.
@@ -59,12 +60,7 @@ class StateRecurrenceTokensKernel(Kernel, StateRecurrenceFwdInterface):
 
     @classmethod
     def refusal(cls, call: StateRecurrenceCall) -> str | None:
-        """Refuses several tokens, channels that warps do not share or hold, and float64.
-
-        It would take several, but chunks of them in products have not been timed beside it.
-        """
-        if not call.is_decode:
-            return "takes up one token, not several"
+        """Refuses channels that warps do not share or hold, and float64."""
         for dtype in (call.dtype, call.state_dtype):
             if dtype not in (torch.float16, torch.bfloat16, torch.float32):
                 return f"takes float16, bfloat16 and float32, not {dtype_name(dtype)}"

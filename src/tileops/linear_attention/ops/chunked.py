@@ -17,6 +17,7 @@ from tileops.linear_attention.kernels import (
     GatedChunksCall,
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
+    StateRecurrenceTokensKernel,
 )
 from tileops.linear_attention.ops.recurrence import TrainedLinearOp
 
@@ -130,7 +131,10 @@ class GLAFwdOp(TrainedLinearOp):
     states again; `GLABwdOp` takes them. Source: Yang et al. 2023.
     """
 
-    kernel_types = {"portable": StateRecurrencePortableKernel}
+    kernel_types = {
+        "tokens": StateRecurrenceTokensKernel,
+        "portable": StateRecurrencePortableKernel,
+    }
     interfaces = {"state_recurrence": StateRecurrenceFwdInterface}
 
     def __init__(

@@ -41,7 +41,7 @@ class RecurrenceOp(Op):
         dt_bias: Tensor | None = None,
     ) -> StateRecurrenceCall:
         """The call spec of these tensors."""
-        _, length, heads, key_dim = q.shape
+        heads, key_dim = q.shape[2:]
         return StateRecurrenceCall(
             heads=heads,
             value_heads=v.shape[2],
@@ -58,7 +58,6 @@ class RecurrenceOp(Op):
             has_gate_bias=dt_bias is not None,
             has_state=initial_state is not None,
             is_packed=cu_seqlens is not None,
-            is_decode=length == 1,
             dtype=q.dtype,
             state_dtype=torch.float32 if initial_state is None else initial_state.dtype,
             device=q.device,

@@ -135,10 +135,7 @@ def test_calls_on_hopper_are_served(op, interface, call, key) -> None:
     assert op.key_for(interface, call) == key
 
 
-def test_lengths_share_a_program_and_flags_do_not() -> None:
-    builds = [
-        StateRecurrenceTokensKernel.entry_for(recurrence(**changes))[0]
-        for changes in ({}, {"is_decode": False}, {"is_packed": True}, {"beta_range": 2})
-    ]
-    assert builds[0] == builds[1]
-    assert len(set(builds)) == 3
+def test_flags_and_dtypes_of_states_have_programs_of_their_own() -> None:
+    changes = {}, {"is_packed": True}, {"beta_range": 2}, {"state_dtype": HALF}
+    builds = [StateRecurrenceTokensKernel.entry_for(recurrence(**change))[0] for change in changes]
+    assert len(set(builds)) == len(changes)

@@ -13,19 +13,12 @@ from tileops.linear_attention import (
     KimiDeltaAttentionFwdOp,
 )
 from tileops.linear_attention import reference as exact
-from tileops.linear_attention.kernels import StateRecurrenceTokensKernel
 
 
 def check(found, wide):
     """Both results; states are float32 sums."""
     for result, other, step in zip(found, wide, (2.0**-7, 1e-4), strict=True):
         torch.testing.assert_close(result.cpu().double(), other.double(), rtol=step, atol=1e-3)
-
-
-def by_tokens(op, q, k, v, *rest):
-    """What the kernel gives, whatever the length."""
-    call = op._call(q, v, rest[2], rest[3], rest[6])
-    return StateRecurrenceTokensKernel.entry_for(call)[1]()(q, k, v, *rest)
 
 
 def tokens(draw, batch, length, heads, value_heads, key_dim, value_dim, width=()):
@@ -38,13 +31,14 @@ def tokens(draw, batch, length, heads, value_heads, key_dim, value_dim, width=()
 
 @pytest.mark.parametrize("v_first", [False, True])
 @pytest.mark.parametrize("shape", [(2, 1, 4, 8, 128, 128), (1, 70, 2, 2, 256, 64)], ids=str)
-def test_states_take_up_tokens(draw, shape, v_first):
+def test_states_take_up_tokens(draw, serving, shape, v_first):
     q, k, v, g, beta = tokens(draw, *shape)
     sizes = shape[4:][::-1] if v_first else shape[4:]
     state = draw(shape[0], shape[3], *sizes)
     op = GatedDeltaNetFwdOp(state_v_first=v_first)
     cpu = [part.cpu() for part in (q, k, v, g, beta, state)]
-    found = by_tokens(op, q, k, v, g, beta, state, None, None, None, None)
+    found = op(q, k, v, g, beta, state)
+    assert serving(op, "state_recurrence") == {"StateRecurrenceTokensKernel"}
     check(found, exact.gated_delta_net(*cpu, state_v_first=v_first))
 
 
@@ -63,7 +57,7 @@ def test_packed_sequences_of_raw_gates_and_channels(draw):
     wide = exact.kimi_delta_attention(
         *(None if part is None else part.cpu() for part in inputs), **flags
     )
-    check(by_tokens(op, *inputs), wide)
+    check(op(*inputs), wide)
 
 
 def test_one_token_is_served(draw, serving):
@@ -93,5 +87,5 @@ def test_a_state_of_any_dtype_is_rounded_once(draw, serving, dtype, key_dim):
 def test_gated_linear_attention(draw):
     q, k, v, g, _ = tokens(draw, 2, 9, 3, 3, 96, 32, (96,))
     op = GLAInferenceFwdOp()
-    found = by_tokens(op, q, k, v, g, None, None, None, None, None, None)
+    found = op(q, k, g, v)
     check(found, exact.gla_inference(*(part.cpu() for part in (q, k, g, v))))

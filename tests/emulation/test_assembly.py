@@ -64,13 +64,16 @@ def on_chip(width: int, dtype: str, lanes: int, resident: int = 1, **kind: Any) 
     return build_norm_on_chip(norm, width, lanes=lanes, rows=1, resident=resident)
 
 
-def gemm(trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1) -> Program:
+def gemm(
+    trans_a: bool, trans_b: bool, *tiling: int, cluster: int = 1, batched: bool = False
+) -> Program:
     return build_gemm_pipelined(
         "bfloat16",
         trans_a=trans_a,
         trans_b=trans_b,
         tiling=Tiling(*tiling, cluster=cluster),
         blocks=132,
+        batched=batched,
     )
 
 
@@ -122,15 +125,16 @@ def latent_rows(width: int, *how: int) -> Program:
     return build_latent_decode_rows(latent, how=LatentRows(*how))
 
 
-def scaled(scales_a: str, scales_b: str, *tiling: int) -> Program:
+def scaled(scales_a: str, scales_b: str, *tiling: int, batched: bool = False) -> Program:
     return build_gemm_scaled(
         "float8_e4m3fn",
         "bfloat16",
         scales_a=scales_a,
         scales_b=scales_b,
-        biased=True,
+        biased=not batched,
         tiling=Tiling(*tiling),
         blocks=132,
+        batched=batched,
     )
 
 
@@ -181,6 +185,7 @@ PROGRAMS = {
     ),
     "draws": lambda: build_sampling(4, threads=1024, unroll=4),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
+    "batch, wide tile": lambda: gemm(False, False, 128, 256, 64, 4, batched=True),
     "columns that are no panels": lambda: gemm(False, True, 128, 176, 64, 5),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "split": lambda: build_gemm_split("bfloat16", tiling=Tiling(64, 128, 64, 8), splits=2),
@@ -202,6 +207,7 @@ PROGRAMS = {
         Selection("float32", 1024, 32, True, True, True, smallest=1e-20)
     ),
     "codes, wide tile": lambda: scaled("row_block", "tile", 128, 128, 128, 5),
+    "batch of codes": lambda: scaled("tensor", "tensor", 128, 128, 128, 5, batched=True),
     "codes, scales of columns": lambda: scaled("row_block", "row_block", 128, 64, 128, 7),
     "packed": lambda: build_gemm_packed(group=128, warps=16),
     **{

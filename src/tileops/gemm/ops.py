@@ -11,8 +11,10 @@ from tileops.gemm.kernels import (
     BmmCall,
     BmmFP8Call,
     BmmFP8FwdInterface,
+    BmmFP8PipelinedKernel,
     BmmFP8PortableKernel,
     BmmFwdInterface,
+    BmmPipelinedKernel,
     BmmPortableKernel,
     GemmCall,
     GemmFp8Call,
@@ -62,6 +64,8 @@ class _ContractionOp(Op):
 
 def _as_stored(matrix: Tensor, transposed: bool) -> tuple[Tensor, bool]:
     """A transposed view of contiguous memory as that memory, the layout turned: nothing to copy."""
+    if matrix.is_contiguous():
+        return matrix, transposed
     turned = matrix.mT
     return (turned, not transposed) if turned.is_contiguous() else (matrix, transposed)
 
@@ -84,10 +88,8 @@ class _GemmOp(_ContractionOp):
         if trans_a:
             m, k = k, m
         n = b.shape[0 if trans_b else 1]
-        if not a.is_contiguous():
-            a, trans_a = _as_stored(a, trans_a)
-        if not b.is_contiguous():
-            b, trans_b = _as_stored(b, trans_b)
+        a, trans_a = _as_stored(a, trans_a)
+        b, trans_b = _as_stored(b, trans_b)
         kernel = self.kernel_for_fields(
             "gemm", GemmCall, a.device, m, n, k, trans_a, trans_b, a.dtype
         )
@@ -303,15 +305,16 @@ class GemmInt8W8A8FwdOp(Op):
 class _BmmOp(_ContractionOp):
     """Products of two equally long runs of matrices."""
 
-    kernel_types = {"portable": BmmPortableKernel}
+    kernel_types = {"pipelined": BmmPipelinedKernel, "portable": BmmPortableKernel}
     interfaces = {"bmm": BmmFwdInterface}
 
     def _product(self, a: Tensor, b: Tensor) -> Tensor:
         """`a[i] @ b[i]` for each `i`."""
-        kernel = self.kernel_for_fields(
-            "bmm", BmmCall, a.device, a.shape[1], b.shape[2], a.shape[2], a.dtype
-        )
-        return kernel(a, b)
+        (batch, m, k), n = a.shape, b.shape[2]
+        a, trans_a = _as_stored(a, False)
+        b, trans_b = _as_stored(b, False)
+        facts = (m, n, k, trans_a, trans_b, a.dtype, batch)
+        return self.kernel_for_fields("bmm", BmmCall, a.device, *facts)(a, b)
 
 
 class BmmFwdOp(_BmmOp):
@@ -344,7 +347,7 @@ class BmmFP8FwdOp(_ContractionOp):
     Sums and scales are float32, and the result is rounded once. Source: FlashInfer's `bmm_fp8`.
     """
 
-    kernel_types = {"portable": BmmFP8PortableKernel}
+    kernel_types = {"pipelined": BmmFP8PipelinedKernel, "portable": BmmFP8PortableKernel}
     interfaces = {"bmm_fp8": BmmFP8FwdInterface}
 
     def __init__(
@@ -360,8 +363,8 @@ class BmmFP8FwdOp(_ContractionOp):
 
     def forward(self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
         """Multiply each pair of matrices."""
-        _, m, k = a.shape
+        batch, m, k = a.shape
         n = b.shape[1 if self.trans_b else 2]
-        facts = (m, n, k, self.trans_b, a.dtype, self.out_dtype)
+        facts = (m, n, k, self.trans_b, a.dtype, self.out_dtype, batch)
         call = BmmFP8Call(*facts, device=a.device)
         return self.kernel_for("bmm_fp8", call)(a, b, scale_a, scale_b)

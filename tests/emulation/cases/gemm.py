@@ -12,6 +12,8 @@ from tileops.gemm.kernels import (
     TILES_FP8,
     TILES_FP8_BY_ROW,
     TILES_OF_WEIGHTS,
+    BmmFP8PipelinedKernel,
+    BmmPipelinedKernel,
     GemmFp8PipelinedKernel,
     GemmPipelinedKernel,
     GemmSplitKernel,
@@ -20,7 +22,7 @@ from tileops.gemm.kernels import (
     GemvKernel,
     GroupedGemmPipelinedKernel,
 )
-from tileops.gemm.reference import gemm, gemm_fp8, gemm_w4a16, grouped_gemm
+from tileops.gemm.reference import bmm, bmm_fp8, gemm, gemm_fp8, gemm_w4a16, grouped_gemm
 
 BLOCKS = 3  # fewer than tiles, so that every block walks
 
@@ -42,6 +44,48 @@ def _case(name, m, n, k, trans_a, trans_b, dtype, tile, blocks=BLOCKS, **config)
         expected,
         config,
         contains=("tl::wgmma_ss", "tl::tma_load", "tl::tma_store", "warpgroup_reg_alloc"),
+    )
+
+
+def _batched(batch, m, n, k, trans_a, trans_b, tile, blocks=BLOCKS, dtype=torch.bfloat16, **config):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        a = torch.randn(batch, *((k, m) if trans_a else (m, k)), generator=generator).to(dtype)
+        b = torch.randn(batch, *((n, k) if trans_b else (k, n)), generator=generator).to(dtype)
+        return a, b
+
+    def expected(a: Tensor, b: Tensor) -> Tensor:
+        return bmm(a.mT if trans_a else a, b.mT if trans_b else b)
+
+    return Case(
+        f"{batch}x{m}x{n}x{k} {'NT'[trans_a]}{'NT'[trans_b]} {'x'.join(map(str, tile))}",
+        BmmPipelinedKernel,
+        (trans_a, trans_b, dtype, tile, blocks),
+        inputs,
+        expected,
+        config,
+        contains=("tl::wgmma_ss", "tl::tma_load", "tl::tma_store", "warpgroup_reg_alloc"),
+    )
+
+
+def _batched_fp8(batch, m, n, k, trans_b, tile, out_dtype=torch.bfloat16, **config):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        a = torch.randn(batch, m, k, generator=generator) * 20
+        b = torch.randn(batch, *((n, k) if trans_b else (k, n)), generator=generator) * 20
+        scales = torch.rand(2, generator=generator) / 100
+        return a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn), *scales
+
+    def expected(*tensors: Tensor) -> Tensor:
+        return bmm_fp8(*tensors, trans_b=trans_b, out_dtype=torch.float64)
+
+    return Case(
+        f"{batch}x{m}x{n}x{k} N{'NT'[trans_b]} {'x'.join(map(str, tile))}",
+        BmmFP8PipelinedKernel,
+        (trans_b, out_dtype, tile, BLOCKS),
+        inputs,
+        expected,
+        config,
+        contains=("tl::wgmma_ss", "kFloat8_e4m3", "tl::tma_load", "warpgroup_reg_alloc"),
+        absolute=1e-2,
     )
 
 
@@ -155,6 +199,16 @@ CASES = (
     _few_rows(GemmSplitKernel, 100, 72, 520, 128, 2),
     _few_rows(GemmSplitKernel, 8, 8, 8, 8, 1),
     *_layouts(),
+    _batched(3, 136, 264, 200, False, False, TILES[0]),
+    _batched(2, 1, 72, 72, False, False, TILES[4], dtype=torch.float16),
+    _batched(5, 65, 136, 264, False, True, TILES[3], group=1),
+    _batched(2, 136, 200, 77, True, False, TILES[2], dtype=torch.float16),
+    _batched(3, 72, 184, 136, True, True, TILES_OF_WEIGHTS[-2]),
+    _batched(2, 400, 264, 200, False, False, TILES[1], 4, cluster=2),
+    _batched(1, 8, 8, 8, False, False, TILES[4], 132),
+    _batched_fp8(3, 136, 136, 272, True, TILES_FP8[0]),
+    _batched_fp8(2, 65, 72, 144, False, TILES_FP8[2], torch.float16),
+    _batched_fp8(4, 1, 136, 16, True, TILES_FP8[1], group=2),
     _grouped((0, 130, 1, 0, 0, 65, 128), 264, 200, GROUP_TILES[0]),
     _grouped((3, 0, 64, 65, 0), 520, 328, GROUP_TILES[1], dtype=torch.float16),
     _grouped((0, 0, 5), 8, 8, GROUP_TILES[1], 132, stages=3),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from tileops.gemm.kernels.batched import (
+    BmmCall,
+    BmmFP8Call,
+    BmmFP8FwdInterface,
+    BmmFP8PipelinedKernel,
+    BmmFP8PortableKernel,
+    BmmFwdInterface,
+    BmmPipelinedKernel,
+    BmmPortableKernel,
+)
 from tileops.gemm.kernels.dense import (
     TILES,
     TILES_OF_WEIGHTS,
-    BmmCall,
-    BmmFwdInterface,
-    BmmPortableKernel,
     GemmCall,
     GemmFwdInterface,
     GemmPipelinedKernel,
@@ -32,9 +39,6 @@ from tileops.gemm.kernels.packed import (
 from tileops.gemm.kernels.scaled import (
     TILES_FP8,
     TILES_FP8_BY_ROW,
-    BmmFP8Call,
-    BmmFP8FwdInterface,
-    BmmFP8PortableKernel,
     GemmFp8Call,
     GemmFp8FwdInterface,
     GemmFp8PipelinedKernel,
@@ -50,8 +54,10 @@ __all__ = [
     "BmmCall",
     "BmmFP8Call",
     "BmmFP8FwdInterface",
+    "BmmFP8PipelinedKernel",
     "BmmFP8PortableKernel",
     "BmmFwdInterface",
+    "BmmPipelinedKernel",
     "BmmPortableKernel",
     "GemmCall",
     "GemmFp8Call",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -76,13 +76,15 @@ class Tile(NamedTuple):
     depth: int
     stages: int
 
-    def cycles(self, m: int, n: int, k: int, *, sm_count: int, width: int = 2) -> int:
-        """Estimated cycles of a product: rounds over the multiprocessors times a tile's steps.
+    def cycles(
+        self, m: int, n: int, k: int, *, sm_count: int, width: int = 2, items: int = 1
+    ) -> int:
+        """Estimated cycles of products: rounds over the multiprocessors times a tile's steps.
 
         A step costs what multiplying or what copying its operands takes, whichever is more.
-        Operands have elements of `width` bytes.
+        Operands have elements of `width` bytes; there are `items` products.
         """
-        tiles = -(-m // self.rows) * -(-n // self.columns)
+        tiles = items * -(-m // self.rows) * -(-n // self.columns)
         rounds = -(-tiles // sm_count)
         multiply = self.rows * self.columns * self.depth * width // _PRODUCT_BYTES_PER_CYCLE
         copy = (min(self.rows, m) + self.columns) * self.depth * width // _BYTES_PER_CYCLE
@@ -108,8 +110,8 @@ TILES_OF_WEIGHTS = (*TILES, Tile(128, 176, 64, 5), Tile(64, 32, 64, 16))
 """Tiles where `b` is stored along k, so that columns may be any multiple of 16."""
 
 
-class GemmPipelinedKernel(Kernel, GemmFwdInterface):
-    """The product on Hopper's tensor cores, fed by the copy engine; 16-bit operands.
+class PipelinedKernel(Kernel):
+    """Products on Hopper's tensor cores, fed by the copy engine; 16-bit operands.
 
     Args:
         trans_a: whether `a` is stored transposed.
@@ -120,6 +122,8 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
     """
 
     supported_archs = frozenset({HOPPER})
+    batched: ClassVar[bool] = False
+    """Whether the operands hold several matrices."""
 
     def __init__(
         self, trans_a: bool, trans_b: bool, dtype: torch.dtype, tile: Tile, blocks: int
@@ -149,12 +153,18 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
                 )
         return super().refusal(call)
 
+    @staticmethod
+    def items(call: GemmCall) -> int:
+        """How many products a call has."""
+        return 1
+
     @classmethod
-    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemmPipelinedKernel]]:
+    def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], PipelinedKernel]]:
         """One build for each pair of layouts and class of shapes; no extent is part of it."""
         extents = call.m, call.n, call.k
+        device = {"sm_count": call.sm_count, "items": cls.items(call)}
         tiles = TILES_OF_WEIGHTS if call.trans_b else TILES
-        tile = min(tiles, key=lambda tile: tile.cycles(*extents, sm_count=call.sm_count))
+        tile = min(tiles, key=lambda tile: tile.cycles(*extents, **device))
         constants = (call.trans_a, call.trans_b, call.dtype, tile, call.sm_count)
         return constants, lambda: cls(*constants)
 
@@ -178,54 +188,17 @@ class GemmPipelinedKernel(Kernel, GemmFwdInterface):
             trans_b=self.trans_b,
             tiling=Tiling(*self.tile, **config),
             blocks=self.blocks,
+            batched=self.batched,
         )
         return program.compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply."""
-        m, n = a.shape[self.trans_a], b.shape[not self.trans_b]
-        d = torch.empty(m, n, dtype=self.dtype, device=a.device)
+        m, n = a.shape[-1 if self.trans_a else -2], b.shape[-2 if self.trans_b else -1]
+        d = torch.empty(*a.shape[:-2], m, n, dtype=self.dtype, device=a.device)
         self.program()(aligned(a.contiguous()), aligned(b.contiguous()), d)
         return d
 
 
-@dataclass(frozen=True)
-class BmmCall(CallSpec):
-    """`d[b, m, n] = a[b, m, k] @ b[b, k, n]` for each `b`; `m` as in `GemmCall`."""
-
-    m: int
-    n: int
-    k: int
-    dtype: torch.dtype
-
-
-class BmmFwdInterface(KernelInterface):
-    """The products of two equally long runs of matrices."""
-
-    request = BmmCall
-
-    @abstractmethod
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Multiply each pair.
-
-        Args:
-            a: `[B, m, k]` in `call.dtype`, any strides, on `call.device`; read.
-            b: `[B, k, n]` likewise; read.
-
-        Returns:
-            A new contiguous `[B, m, n]` in `call.dtype`, accumulated in float32 and rounded once;
-            zeros when `k` is 0. `B`, `m` and `n` are positive; `B` and `m` vary between calls.
-        """
-
-
-class BmmPortableKernel(PortableKernel[BmmCall], BmmFwdInterface):
-    """The products by torch."""
-
-    @classmethod
-    def entry_for(cls, call: BmmCall) -> tuple[Hashable, Callable[[], BmmPortableKernel]]:
-        """One build for all calls."""
-        return (), lambda: cls(call)
-
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Multiply each pair."""
-        return torch.bmm(a, b)
+class GemmPipelinedKernel(PipelinedKernel, GemmFwdInterface):
+    """The product on Hopper's tensor cores, fed by the copy engine; 16-bit operands."""

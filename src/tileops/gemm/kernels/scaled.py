@@ -88,6 +88,22 @@ class GemmFp8PortableKernel(PortableKernel[GemmFp8Call], GemmFp8FwdInterface):
         return _with_bias(left @ right.T, bias).to(self.call.out_dtype)
 
 
+def pitch_fault(n: int, k: int, out_dtype: torch.dtype) -> str | None:
+    """Why products of codes with rows of these lengths are not served, or None."""
+    if k == 0:
+        return "has no step to multiply when k is 0"
+    for tensor, name, extent, unit in (
+        ("the factors", "k", k, BOUNDARY),
+        ("the result", "n", n, BOUNDARY // out_dtype.itemsize),
+    ):
+        if extent % unit:
+            return (
+                f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; in {tensor} "
+                f"{name}={extent} is no multiple of {unit}"
+            )
+    return None
+
+
 TILES_FP8 = (Tile(128, 128, 128, 5), Tile(64, 128, 128, 6), Tile(64, 64, 128, 8))
 """A panel of 64 columns lies within one scale of a tile of codes."""
 
@@ -125,18 +141,7 @@ class GemmFp8PipelinedKernel(Kernel, GemmFp8FwdInterface):
     @classmethod
     def refusal(cls, call: GemmFp8Call) -> str | None:
         """Refuses row pitches that the copy engine cannot take."""
-        if call.k == 0:
-            return "has no step to multiply when k is 0"
-        for tensor, name, extent, unit in (
-            ("the factors", "k", call.k, BOUNDARY),
-            ("the result", "n", call.n, BOUNDARY // call.out_dtype.itemsize),
-        ):
-            if extent % unit:
-                return (
-                    f"copies rows whose pitch is a multiple of {BOUNDARY} bytes; in {tensor} "
-                    f"{name}={extent} is no multiple of {unit}"
-                )
-        return super().refusal(call)
+        return pitch_fault(call.n, call.k, call.out_dtype) or super().refusal(call)
 
     @classmethod
     def entry_for(cls, call: GemmFp8Call) -> tuple[Hashable, Callable[[], GemmFp8PipelinedKernel]]:
@@ -197,56 +202,6 @@ def _spread(scale: Tensor, kind: str, rows: int, columns: int) -> Tensor:
 def _with_bias(product: Tensor, bias: Tensor | None) -> Tensor:
     """The sum with a bias, in the product's dtype."""
     return product if bias is None else product + bias.to(product.dtype)
-
-
-@dataclass(frozen=True)
-class BmmFP8Call(CallSpec):
-    """`d[b] = scale_a * scale_b * (a[b] @ b[b])` of float8 codes; `m` as in `GemmFp8Call`."""
-
-    m: int
-    n: int
-    k: int
-    trans_b: bool
-    dtype: torch.dtype
-    out_dtype: torch.dtype
-
-
-class BmmFP8FwdInterface(KernelInterface):
-    """The products of two equally long runs of matrices of float8 codes."""
-
-    request = BmmFP8Call
-
-    @abstractmethod
-    def forward(self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
-        """Multiply each pair.
-
-        All tensors are on `call.device`, of any strides, and only read.
-
-        Args:
-            a: `[B, m, k]` in `call.dtype`.
-            b: `[B, k, n]`, or `[B, n, k]` when `call.trans_b`, in `call.dtype`.
-            scale_a: float32 scalar.
-            scale_b: float32 scalar.
-
-        Returns:
-            A new contiguous `[B, m, n]` in `call.out_dtype`, accumulated and scaled in float32 and
-            rounded once.
-        """
-
-
-class BmmFP8PortableKernel(PortableKernel[BmmFP8Call], BmmFP8FwdInterface):
-    """The float32 products of the codes, scaled."""
-
-    @classmethod
-    def entry_for(cls, call: BmmFP8Call) -> tuple[Hashable, Callable[[], BmmFP8PortableKernel]]:
-        """One build for each layout and result."""
-        return (call.trans_b, call.out_dtype), lambda: cls(call)
-
-    def forward(self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
-        """Multiply each pair."""
-        right = b.mT if self.call.trans_b else b
-        product = torch.bmm(a.float(), right.float())
-        return (product * (scale_a * scale_b)).to(self.call.out_dtype)
 
 
 @dataclass(frozen=True)

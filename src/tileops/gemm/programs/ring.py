@@ -55,37 +55,43 @@ def advance(slot: T.Ref, phase: T.Ref, stages):
         phase = 1 - phase
 
 
-def _step_of(X, k, depth, i, extent, k_first):
+def part_of(X, item, rows, columns):
+    """Part of a matrix, or of matrix `item` where `X` holds several."""
+    return X[rows, columns] if len(X.shape) == 2 else X[item, rows, columns]
+
+
+def _step_of(X, item, k, depth, i, extent, k_first):
     """What one step of one tile reads of an operand."""
-    if k_first:
-        return X[k : k + depth, i : i + extent]
-    return X[i : i + extent, k : k + depth]
+    along, across = slice(k, k + depth), slice(i, i + extent)
+    return part_of(X, item, along, across) if k_first else part_of(X, item, across, along)
 
 
 def producer(tiling: Tiling, trans_a: bool, trans_b: bool, halves: int = 1):
     """Makes the macro by which one warp copies steps of a tile, from `first` on, into the ring.
 
-    The tile begins at row `top` of `op(A)` and column `left` of `op(B)`. In two halves, the right
-    half of its columns lies `apart` columns behind the left one; B is then stored transposed.
+    The tile begins at row `top` of `op(A)` and column `left` of `op(B)`; where operands hold
+    several matrices, of those at `item`. In two halves, the right half of its columns lies `apart`
+    columns behind the left one; B is then stored transposed.
     """
     part = tiling.columns // halves
     shared_copy = {"cluster_mask": (1 << tiling.cluster) - 1} if tiling.cluster > 1 else {}
 
     @T.macro
     def produce(
-        A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref, apart=0
-    ):
+        A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref,
+        apart=0, item=0,
+    ):  # fmt: skip
         for step in T.serial(steps):
             k = (first + step) * tiling.depth
             T.barrier_wait(empty[slot], 1 - phase)
             T.tma_copy(
-                _step_of(A, k, tiling.depth, top, tiling.rows, trans_a),
+                _step_of(A, item, k, tiling.depth, top, tiling.rows, trans_a),
                 As[slot, :, :],
                 barrier=full[slot],
             )
             for h in tuple(range(halves)):
                 T.tma_copy(
-                    _step_of(B, k, tiling.depth, left + h * apart, part, not trans_b),
+                    _step_of(B, item, k, tiling.depth, left + h * apart, part, not trans_b),
                     Bs[slot, h * part : (h + 1) * part, :] if halves > 1 else Bs[slot, :, :],
                     barrier=full[slot],
                     **shared_copy,

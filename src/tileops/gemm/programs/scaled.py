@@ -3,6 +3,8 @@
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
 
+import math
+
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
@@ -137,12 +139,14 @@ def build_gemm_scaled(
     biased: bool,
     tiling: Tiling,
     blocks: int,
+    batched: bool = False,
 ) -> Program:
     """`D = (scale_a A) (scale_b B)^T + bias`: as the pipelined product, with scales in its sums.
 
     Tensors: `A [M, K]`, `B [N, K]` of codes; `SA` and `SB` of scales in float32; `bias [N]`, or
     `D` again when not `biased`; `D [M, N]`; contiguous, 16-byte aligned, K a multiple of 16, N one
-    of 8, none 0.
+    of 8, none 0. `A`, `B` and `D` have one more axis before these when `batched`, whose items are
+    multiplied in pairs, with one scale for each factor.
 
     Args:
         dtype: of the codes, `"float8_e4m3fn"`.
@@ -152,16 +156,19 @@ def build_gemm_scaled(
         biased: whether a bias is added.
         tiling: how the product is cut up; the depth of a step is 128.
         blocks: largest number of blocks, one for each multiprocessor.
+        batched: whether there are several products.
     """
     BM, BN, BK = tiling.rows, tiling.columns, tiling.depth
     stages, cluster = tiling.stages, tiling.cluster
     consumers = tiling.warpgroups * WARPGROUP
-    visit, feed = walk(tiling, blocks, producer(tiling, trans_a=False, trans_b=True))
+    produce = producer(tiling, trans_a=False, trans_b=True)
+    visit, feed = walk(tiling, blocks, produce, batched=batched)
     multiply = _consumer(tiling, scales_a, scales_b)
     write = writer(tiling)
     walkers = blocks // cluster
     alloc_empty = T.alloc_cluster_barrier if cluster > 1 else T.alloc_barrier
     M, N, K = T.dynamic("M"), T.dynamic("NU") * _RESULTS, T.dynamic("KU") * CODES
+    batch = (T.dynamic("batch"),) if batched else ()
     runs = T.dynamic("runs")
     tiles_down = T.dynamic("tiles_down")
     shapes = {"tensor": (1, 1), "tile": (tiles_down, runs)}
@@ -175,17 +182,18 @@ def build_gemm_scaled(
 
     @T.prim_func
     def gemm_scaled(
-        A: T.Tensor((M, K), dtype),
-        B: T.Tensor((N, K), dtype),
+        A: T.Tensor((*batch, M, K), dtype),
+        B: T.Tensor((*batch, N, K), dtype),
         SA: T.Tensor(shapes.get(scales_a, (M, runs)), "float32"),
         SB: T.Tensor(shapes.get(scales_b, (N, runs)), "float32"),
-        bias: T.Tensor((N,) if biased else (M, N), out_dtype),
-        D: T.Tensor((M, N), out_dtype),
+        bias: T.Tensor((N,) if biased else (*batch, M, N), out_dtype),
+        D: T.Tensor((*batch, M, N), out_dtype),
     ):
         rows = T.ceildiv(M, BM * cluster)  # of clusters, where blocks share copies
         columns = T.ceildiv(N, BN)
+        tiles = math.prod(batch, start=rows * columns)
         with T.Kernel(
-            T.min(rows * columns, walkers) * cluster,
+            T.min(tiles, walkers) * cluster,
             threads=consumers + WARPGROUP,
             cluster_dims=cluster,
         ) as block:
@@ -204,28 +212,29 @@ def build_gemm_scaled(
             thread = T.get_thread_binding()
             slot = T.alloc_var("int32", init=0)
             phase = T.alloc_var("int32", init=0)
+            item = T.alloc_var("int32", init=0)
             bm = T.alloc_var("int32", init=0)
             bn = T.alloc_var("int32", init=0)
             steps = T.alloc_var("int32", init=0)
             turns = T.alloc_var("int32", init=0)
             steps = T.ceildiv(K, BK)
-            turns = T.ceildiv(rows * columns - block // cluster, walkers)
+            turns = T.ceildiv(tiles - block // cluster, walkers)
             if thread >= consumers:
                 feed(
                     A, B, As, Bs, full, empty, turns, block, rows, columns, steps, thread,
-                    bm, bn, slot, phase,
+                    item, bm, bn, slot, phase,
                 )  # fmt: skip
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
                 for turn in T.serial(turns):
-                    visit(turn, block, rows, columns, bm, bn)
+                    visit(turn, block, rows, columns, item, bm, bn)
                     multiply(
                         (SA, SB), (As, Bs), (part, sa, sb), (other_part, other_sa, other_sb),
                         acc, full, empty, steps, (bm * BM, bn * BN, M, N), thread, slot, phase,
                     )  # fmt: skip
                     if biased:
                         add_bias(acc, bias, bn * BN)
-                    write(acc, Ds, D, bm, bn, thread)
+                    write(acc, Ds, D, item, bm, bn, thread)
                 if T.shuffle_elect(WARPGROUP):
                     T.tma_store_wait(0)
             if cluster > 1:

@@ -12,6 +12,7 @@ from tileops.gemm.programs.ring import (
     WARP,
     WARPGROUP,
     Tiling,
+    part_of,
 )
 
 STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
@@ -29,31 +30,36 @@ def locate(index, rows, columns, group, bm: T.Ref, bn: T.Ref):
     bm = first + bm - bn * height
 
 
-def walk(tiling: Tiling, blocks: int, produce):
+def walk(tiling: Tiling, blocks: int, produce, *, batched: bool = False):
     """Makes the macros by which a block visits its next tile, and by which its warp feeds them all.
 
     Clusters walk the tiles of a grid of at most `blocks` blocks, whose tiles lie one above the
-    other; `produce` copies the steps of a tile.
+    other; `produce` copies the steps of a tile. Tiles of a batch follow those of the item before.
     """
     cluster = tiling.cluster
     walkers = blocks // cluster
 
     @T.macro
-    def visit(turn, block, rows, columns, bm: T.Ref, bn: T.Ref):
-        locate(turn * walkers + block // cluster, rows, columns, tiling.group, bm, bn)
+    def visit(turn, block, rows, columns, item: T.Ref, bm: T.Ref, bn: T.Ref):
+        index = T.alloc_var("int32")
+        index = turn * walkers + block // cluster
+        if batched:
+            item = T.truncdiv(index, rows * columns)
+            index = index - item * rows * columns
+        locate(index, rows, columns, tiling.group, bm, bn)
         bm = bm * cluster + block % cluster
 
     @T.macro
     def feed(
         A, B, As, Bs, full, empty, turns, block, rows, columns, steps, thread,
-        bm: T.Ref, bn: T.Ref, slot: T.Ref, phase: T.Ref,
+        item: T.Ref, bm: T.Ref, bn: T.Ref, slot: T.Ref, phase: T.Ref,
     ):  # fmt: skip
         T.dec_max_nreg(PRODUCER_REGISTERS)
         if thread < tiling.warpgroups * WARPGROUP + WARP:
             for turn in T.serial(turns):
-                visit(turn, block, rows, columns, bm, bn)
+                visit(turn, block, rows, columns, item, bm, bn)
                 top, left = bm * tiling.rows, bn * tiling.columns
-                produce(A, B, As, Bs, full, empty, 0, steps, top, left, slot, phase)
+                produce(A, B, As, Bs, full, empty, 0, steps, top, left, slot, phase, item=item)
 
     return visit, feed
 
@@ -75,7 +81,7 @@ def writer(tiling: Tiling):
     firsts = [min(p * width, tiling.columns - width) for p in range(panels)]
 
     @T.macro
-    def write(acc, Ds, D, bm, bn, thread):
+    def write(acc, Ds, D, item, bm, bn, thread):
         part = thread // WARPGROUP
         top = bm * tiling.rows + part * ROWS
         for p, first in tuple(enumerate(firsts)):
@@ -90,7 +96,7 @@ def writer(tiling: Tiling):
             left = bn * tiling.columns + first
             T.tma_copy(
                 Ds[p % 2, part * ROWS : (part + 1) * ROWS, :],
-                D[top : top + ROWS, left : left + width],
+                part_of(D, item, slice(top, top + ROWS), slice(left, left + width)),
                 leader_scope_threads=WARPGROUP,
             )
 

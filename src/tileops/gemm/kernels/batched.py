@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import aligned
+from tileops._kernels.scratch import scratch
 from tileops.gemm.kernels.dense import GemmCall, PipelinedKernel, Tile
 from tileops.gemm.kernels.scaled import TILES_FP8, pitch_fault
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
@@ -129,6 +130,15 @@ class BmmFP8PortableKernel(PortableKernel[BmmFP8Call], BmmFP8FwdInterface):
         return (product * (scale_a * scale_b)).to(self.call.out_dtype)
 
 
+def _along_depth(rows: Tensor) -> Tensor:
+    """The same codes `[batch, n, k]` in rows that are contiguous, in memory kept between calls."""
+    if rows.is_contiguous():
+        return rows
+    *outer, k = rows.shape
+    (kept,) = scratch(rows.device, (*outer, k // torch.float32.itemsize))
+    return kept.view(rows.dtype).copy_(rows)
+
+
 class BmmFP8PipelinedKernel(Kernel, BmmFP8FwdInterface):
     """The products on Hopper's tensor cores, which read codes along k; others are turned before.
 
@@ -190,6 +200,6 @@ class BmmFP8PipelinedKernel(Kernel, BmmFP8FwdInterface):
         """Multiply each pair."""
         rows = b if self.trans_b else b.mT
         d = torch.empty(*a.shape[:2], rows.shape[1], dtype=self.out_dtype, device=a.device)
-        factors = aligned(a.contiguous()), aligned(rows.contiguous())
+        factors = aligned(a.contiguous()), aligned(_along_depth(rows))
         self.program()(*factors, scale_a.reshape(1, 1), scale_b.reshape(1, 1), d, d)
         return d

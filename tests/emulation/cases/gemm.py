@@ -209,6 +209,7 @@ CASES = (
     _batched_fp8(3, 136, 136, 272, True, TILES_FP8[0]),
     _batched_fp8(2, 65, 72, 144, False, TILES_FP8[2], torch.float16),
     _batched_fp8(4, 1, 136, 16, True, TILES_FP8[1], group=2),
+    _batched_fp8(3, 8, 264, 400, False, TILES_FP8[2]),
     _grouped((0, 130, 1, 0, 0, 65, 128), 264, 200, GROUP_TILES[0]),
     _grouped((3, 0, 64, 65, 0), 520, 328, GROUP_TILES[1], dtype=torch.float16),
     _grouped((0, 0, 5), 8, 8, GROUP_TILES[1], 132, stages=3),

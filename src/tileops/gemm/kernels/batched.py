@@ -130,15 +130,6 @@ class BmmFP8PortableKernel(PortableKernel[BmmFP8Call], BmmFP8FwdInterface):
         return (product * (scale_a * scale_b)).to(self.call.out_dtype)
 
 
-def _along_depth(rows: Tensor) -> Tensor:
-    """The same codes `[batch, n, k]` in rows that are contiguous, in memory kept between calls."""
-    if rows.is_contiguous():
-        return rows
-    *outer, k = rows.shape
-    (kept,) = scratch(rows.device, (*outer, k // torch.float32.itemsize))
-    return kept.view(rows.dtype).copy_(rows)
-
-
 class BmmFP8PipelinedKernel(Kernel, BmmFP8FwdInterface):
     """The products on Hopper's tensor cores, which read codes along k; others are turned before.
 
@@ -180,9 +171,9 @@ class BmmFP8PipelinedKernel(Kernel, BmmFP8FwdInterface):
         """Other walks over the tiles."""
         return [{"group": group, "cluster": cluster} for group in (4, 8, 16) for cluster in (1, 2)]
 
-    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
-        """Compile the program."""
-        from tileops.gemm.programs import Tiling, build_gemm_scaled
+    def make_program(self, config: Mapping[str, Any]) -> tuple[Callable[..., None], ...]:
+        """Compile the program, and the one that turns `b` where that is asked."""
+        from tileops.gemm.programs import Tiling, build_gemm_scaled, build_turn
 
         program = build_gemm_scaled(
             "float8_e4m3fn",
@@ -194,12 +185,25 @@ class BmmFP8PipelinedKernel(Kernel, BmmFP8FwdInterface):
             blocks=self.blocks,
             batched=True,
         )
-        return program.compile(HOPPER)
+        others = () if self.trans_b else (build_turn(),)
+        return tuple(each.compile(HOPPER) for each in (program, *others))
 
     def forward(self, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
         """Multiply each pair."""
+        multiply, *turn = self.program()
         rows = b if self.trans_b else b.mT
+        if turn and not rows.is_contiguous():
+            rows = _turned(turn[0], aligned(b.contiguous()))
         d = torch.empty(*a.shape[:2], rows.shape[1], dtype=self.out_dtype, device=a.device)
-        factors = aligned(a.contiguous()), aligned(_along_depth(rows))
-        self.program()(*factors, scale_a.reshape(1, 1), scale_b.reshape(1, 1), d, d)
+        factors = aligned(a.contiguous()), aligned(rows.contiguous())
+        multiply(*factors, scale_a.reshape(1, 1), scale_b.reshape(1, 1), d, d)
         return d
+
+
+def _turned(turn: Callable[..., None], codes: Tensor) -> Tensor:
+    """Each matrix transposed, in memory kept between calls."""
+    batch, k, n = codes.shape
+    words = torch.int32
+    (kept,) = scratch(codes.device, (batch, n, k // words.itemsize))
+    turn(codes.view(words), kept.view(words))
+    return kept.view(codes.dtype)

@@ -8,6 +8,7 @@ from tileops.gemm.programs.pipelined import build_gemm_pipelined
 from tileops.gemm.programs.ring import Tiling
 from tileops.gemm.programs.scaled import build_gemm_scaled
 from tileops.gemm.programs.split import build_gemm_split
+from tileops.gemm.programs.turn import build_turn
 
 __all__ = [
     "Groups",
@@ -19,4 +20,5 @@ __all__ = [
     "build_gemm_scaled",
     "build_gemm_split",
     "build_gemv",
+    "build_turn",
 ]

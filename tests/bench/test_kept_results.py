@@ -46,15 +46,7 @@ def test_one_page_shows_the_rows_of_all_files() -> None:
     assert sorted(set(shown) & set(measured)) == sorted(measured)
 
 
-def test_ops_with_a_tilelang_kernel_that_were_not_timed_are_named() -> None:
+def test_every_op_with_a_tilelang_kernel_has_a_row_by_one() -> None:
     ran, have = served(), tilelang_kernels()
     assert len(have) > 100
-    text = " ".join((ROOT / "docs" / "bench.md").read_text(encoding="utf-8").split())
-    without = sorted(have.keys() - ran.keys())
-    assert f"no row at all: {_listed(without)}." in text
-    portable = sorted(name for name in have.keys() & ran.keys() if not have[name] & ran[name])
-    assert f"no row by a TileLang kernel: {_listed(portable)}." in text
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    assert [name for name in sorted(have) if not have[name] & ran[name]] == []

@@ -614,6 +614,9 @@ def range_fault(chosen: argparse.Namespace) -> str | None:
         return "--top-p is a probability above 0"
     if chosen.temperature is not None and not 0 < chosen.temperature < math.inf:
         return "--temperature is positive and finite; for the likeliest token leave out --top-k"
+    known = torch.compiler.list_backends(exclude_tags=())
+    if chosen.backend not in known:
+        return f"--backend is one of torch.compile's: {', '.join(known)}"
     return None
 
 

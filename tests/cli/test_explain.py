@@ -175,8 +175,8 @@ def test_bodies_are_followed_where_the_device_is_not_here(tileops: Run, op: str)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--arch", "sm_9"), "no architecture is called sm_9; did you mean sm_90?"),
-        (("--arch", "hopper"), "no architecture is called hopper; known: sm_80, sm_89, sm_90"),
+        (("--arch", "sm_9"), "called sm_9: known are sm_80 (A100), sm_89 (L40S), "),
+        (("--arch", "hopper"), "no architecture is called hopper: known are sm_80 (A100), "),
         (("--arch", "sm_90", "--device", "cpu"), "CUDA device: leave out --device cpu"),
         (("--device", "privateuseone"), "cannot be used: no package has made it known to torch, "),
         (("--device", "cuda:99"), ", --arch sm_90 asks about one that is not here\n"),

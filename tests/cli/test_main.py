@@ -254,6 +254,16 @@ def test_list_finds_ops_by_words_of_what_they_are(tileops: Run) -> None:
     assert "GemmFwdOp" in names("matmul")  # of what it mirrors
     outcome = tileops("list", "rotary", "pizza")
     assert outcome.err == "no op speaks of rotary and pizza: give fewer words\n"
+    assert (outcome.out, outcome.code) == ("", 1)
+    alone = tileops("list", "pizza")
+    assert alone.err == "no op speaks of pizza: without a word all ops are listed\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "op"), [("SwiGLU", "SiluAndMulFwdOp"), ("GeGLU", "GeluAndMulFwdOp")]
+)
+def test_list_finds_ops_by_the_usual_name(tileops: Run, word: str, op: str) -> None:
+    assert op in {row["op"] for row in tileops("list", word, "--json").data}
 
 
 def test_list_names_the_ops_with_gradients(tileops: Run) -> None:

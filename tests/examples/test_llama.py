@@ -247,6 +247,7 @@ def test_disagreement_fails(monkeypatch, capsys) -> None:
         (["--top-p", "0.9"], "--top-p and --temperature are for draws: give --top-k, such as"),
         (["--temperature", "1"], "--top-p and --temperature are for draws: give --top-k, such as"),
         (["--top-k", "5", "--top-p", "1.5"], "--top-p is a probability above 0"),
+        (["--backend", "eagr"], "--backend is one of torch.compile's: "),
         (["--top-k", "5", "--temperature", "0"], "--temperature is positive and finite; for the"),
         (["--top-k", "5", "--temperature", "inf"], "--temperature is positive and finite; for the"),
         (["--prompt", "1,b"], "--prompt takes token numbers such as 1,2,3, not ['1,b']"),

@@ -25,7 +25,7 @@ from tileops.cli.described import Described, Wishes, described
 from tileops.cli.options import add_call, add_device, add_json, add_op, add_rows, add_target
 from tileops.cli.output import UsageFault, print_json
 from tileops.cli.progress import waiting
-from tileops.cli.specs import class_of, device_named, spec_named, table_of, unknown, usable_target
+from tileops.cli.specs import class_of, device_named, spec_named, table_of, usable_target
 
 if TYPE_CHECKING:
     import torch
@@ -80,14 +80,15 @@ def _place(device: str | None, arch: str | None) -> tuple[torch.device, DeviceFa
     """
     import torch
 
-    from tileops._core.dispatch.facts import USUAL
+    from tileops._core.dispatch.facts import BOARDS, USUAL
 
     if arch is None:
         return device_named(device or "cpu", ", --arch sm_90 asks about one that is not here"), None
     if device not in {None, "cuda"}:
         raise UsageFault(f"--arch {arch} is that of a CUDA device: leave out --device {device}")
     if arch not in USUAL:
-        raise unknown("architecture", arch, USUAL)
+        known = ", ".join(f"{name} ({boards})" for name, boards in BOARDS.items())
+        raise UsageFault(f"no architecture is called {arch or repr(arch)}: known are {known}")
     return torch.device("cuda", 0), USUAL[arch]
 
 

@@ -59,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
         print_json(rows)
         return 0
     if args.words and not rows:
-        print(f"no op speaks of {' and '.join(args.words)}: give fewer words", file=sys.stderr)
+        advice = "give fewer words" if len(args.words) > 1 else "without a word all ops are listed"
+        print(f"no op speaks of {' and '.join(args.words)}: {advice}", file=sys.stderr)
+        return 1
     columns = ("op", "family", "status", "package", "mirrors")
     print(
         table([c.upper() for c in columns], [[str(row[c] or "") for c in columns] for row in rows])

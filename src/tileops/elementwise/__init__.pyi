@@ -789,7 +789,7 @@ class GeluAndMulBwdOp(_fused_gated.GeluAndMulBwdOp):
         """
 
 class GeluAndMulFwdOp(_fused_gated.GeluAndMulFwdOp):
-    """`gelu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+    """GeGLU: `gelu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
 
     Source: FlashInfer's `gelu_and_mul`.
     """
@@ -884,7 +884,7 @@ class GeluTanhAndMulBwdOp(_fused_gated.GeluTanhAndMulBwdOp):
         """
 
 class GeluTanhAndMulFwdOp(_fused_gated.GeluTanhAndMulFwdOp):
-    """`gelu(x[:, :N]) * x[:, N:]` by the tanh approximation.
+    """GeGLU by the tanh approximation: `gelu(x[:, :N]) * x[:, N:]`.
 
     The caller flattens leading axes: `x.flatten(0, -2)`.
 
@@ -2058,7 +2058,7 @@ class SiluAndMulBwdOp(_fused_gated.SiluAndMulBwdOp):
         """
 
 class SiluAndMulFwdOp(_fused_gated.SiluAndMulFwdOp):
-    """`silu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+    """SwiGLU: `silu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
 
     Source: FlashInfer's `silu_and_mul`.
     """

@@ -39,6 +39,9 @@ USUAL = {
 """By architecture the facts of a large board of it, for questions about a device that is not here.
 """
 
+BOARDS = {"sm_80": "A100", "sm_89": "L40S", "sm_90": "H100 and H200", "sm_100": "B200"}
+"""Well-known boards of these architectures, for people."""
+
 CALIBRATED_BOARDS = {"NVIDIA H200": "h200"}
 """Boards on which kernels were tuned by hand: the driver's device name to a short key."""
 

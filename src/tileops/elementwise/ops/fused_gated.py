@@ -45,7 +45,7 @@ class _GatedOp(Op):
 
 
 class SiluAndMulFwdOp(_GatedOp):
-    """`silu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+    """SwiGLU: `silu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
 
     Source: FlashInfer's `silu_and_mul`.
     """
@@ -54,7 +54,7 @@ class SiluAndMulFwdOp(_GatedOp):
 
 
 class GeluAndMulFwdOp(_GatedOp):
-    """`gelu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
+    """GeGLU: `gelu(x[:, :N]) * x[:, N:]`; the caller flattens leading axes: `x.flatten(0, -2)`.
 
     Source: FlashInfer's `gelu_and_mul`.
     """
@@ -63,7 +63,7 @@ class GeluAndMulFwdOp(_GatedOp):
 
 
 class GeluTanhAndMulFwdOp(_GatedOp):
-    """`gelu(x[:, :N]) * x[:, N:]` by the tanh approximation.
+    """GeGLU by the tanh approximation: `gelu(x[:, :N]) * x[:, N:]`.
 
     The caller flattens leading axes: `x.flatten(0, -2)`.
 

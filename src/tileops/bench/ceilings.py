@@ -24,6 +24,9 @@ COPIED = {"cpu": 1 << 27, "cuda": 1 << 31}
 EDGE = {"cpu": 1024, "cuda": 8192}
 """Rows and columns of the factors."""
 
+WIDE = "cuda_core.fp32"
+"""The unit of plain float32."""
+
 Product = Callable[[torch.device], Launch]
 
 
@@ -33,7 +36,7 @@ def ceilings(
     """Bytes or operations a second, by `memory` or `unit.type`.
 
     Args:
-        device: a CPU or a CUDA device.
+        device: a CPU or a CUDA device. What a CPU does in a narrow type it may do in float32.
         tell: told how many units are measured, and of how many.
     """
     tell(0, 1 + len(PRODUCTS))
@@ -45,7 +48,13 @@ def ceilings(
             found[unit] = work / _best(product(device), device)
         except (RuntimeError, AttributeError, NotImplementedError):
             continue
-    return found
+    return found if device.type == "cuda" else _widened(found)
+
+
+def _widened(found: dict[str, float]) -> dict[str, float]:
+    """Rates of a CPU, where a kernel may widen its operands: none is below that of float32."""
+    least = found[WIDE]
+    return {name: rate if name == MEMORY else max(rate, least) for name, rate in found.items()}
 
 
 def write_profile(device: torch.device, rates: Mapping[str, float]) -> Any:
@@ -138,6 +147,6 @@ PRODUCTS: Mapping[str, Product] = {
     "tensor_core.tf32": _plain(torch.float32, "high"),
     "tensor_core.fp8": _fp8,
     "tensor_core.int8": _int8,
-    "cuda_core.fp32": _plain(torch.float32),
+    WIDE: _plain(torch.float32),
 }
 """How each unit is kept busy. A CPU has no such units; the names stand for its rate by dtype."""

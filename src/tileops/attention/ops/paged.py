@@ -30,6 +30,10 @@ class GroupedQueryAttentionPrefillPagedWithKVCacheFwdOp(Op):
     `fuse_rope` rotates the first `rotary_dim` channels of queries and new keys, in halves, by
     `position * rope_base ** (-2 i / rotary_dim)`; positions from `max_position` on turn like the
     last before it. Pages hold rotated keys.
+
+    Offsets, lengths and the table are the caller's promise, as checking them would wait for the
+    device: requests of at most `max_seqlen_q` new tokens, room for them in the pages of the table,
+    and pages that are there.
     """
 
     kernel_types = {

@@ -20,7 +20,13 @@ from tileops.elementwise.kernels import (
 )
 from tileops.elementwise.kernels.layout import arrange
 from tileops.kernels import CallSpec, Kernel
-from tileops.norm.kernels import AdaLayerNormCall, LayerNormCall, RMSNormCall
+from tileops.norm.kernels import (
+    AdaLayerNormCall,
+    GroupNormCall,
+    InstanceNormCall,
+    LayerNormCall,
+    RMSNormCall,
+)
 from tileops.reduction.kernels import ReductionCall, ScanCall, SoftmaxCall
 from tileops.reduction.kernels.layout import reduction_layout
 from tileops.reduction.kernels.softmax import are_few
@@ -64,6 +70,10 @@ CALLS: dict[str, Callable[[int], CallSpec]] = {
     "layer norm": lambda rows: LayerNormCall(4096, 1e-6, True, True, BF16, **HOPPER),
     "layer norm, long": lambda rows: LayerNormCall(40000, 1e-6, True, True, BF16, **HOPPER),
     "adaptive layer norm": lambda rows: AdaLayerNormCall(4096, 1e-6, True, BF16, **HOPPER),
+    "group norm": lambda rows: GroupNormCall(8, 32, 49, 1e-6, True, True, BF16, **HOPPER),
+    "instance norm": lambda rows: InstanceNormCall(
+        True, 0.1, 1e-6, False, True, True, BF16, 64, 49, **HOPPER
+    ),
     "gate": lambda rows: GatedCall("silu", 4096, BF16, **HOPPER),
     "flat": pointwise("add", lambda rows: (rows, 63), lambda rows: (rows, 63)),
     "rows": pointwise("add", lambda rows: (rows, 64), lambda rows: (64,)),

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from tileops._core.spec.registry import specs
 from tileops.testing.calling import class_of
 
+SPECS = tuple(specs())  # before tests make others of them
+
 
 def stated() -> Iterator[tuple[type, str]]:
     """Call specs that name a function, each with the function of an op that uses it."""
-    for op in specs():
+    for op in SPECS:
         cls = class_of(op)
         for interface in cls.interfaces.values():
             if "function" in getattr(interface.request, "__dataclass_fields__", {}):

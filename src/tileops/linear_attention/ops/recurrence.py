@@ -40,7 +40,8 @@ class RecurrenceOp(Op):
         cu_seqlens: Tensor | None = None,
         dt_bias: Tensor | None = None,
     ) -> StateRecurrenceCall:
-        """The call spec of these tensors."""
+        """The call spec of these tensors; states that are not given are float32, or wider."""
+        wide = torch.promote_types(q.dtype, torch.float32)
         heads, key_dim = q.shape[2:]
         return StateRecurrenceCall(
             heads=heads,
@@ -59,7 +60,7 @@ class RecurrenceOp(Op):
             has_state=initial_state is not None,
             is_packed=cu_seqlens is not None,
             dtype=q.dtype,
-            state_dtype=torch.float32 if initial_state is None else initial_state.dtype,
+            state_dtype=wide if initial_state is None else initial_state.dtype,
             device=q.device,
         )
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import subprocess
 import sys
@@ -307,7 +308,7 @@ def test_instance_of_a_class_that_was_defined_again():
             old(x)
         assert str(caught.value) == (
             f"{name} was defined again with other arguments, and its operators with it: construct "
-            "the op again"
+            "the op again, and compile again what was compiled with it"
         )
     assert other()(x, k=4).tolist() == [5, 5]
     last = type(Op)(name, (Op,), {"forward": lambda self, x: x + 9})
@@ -351,6 +352,49 @@ def test_class_defined_again_with_an_execution_argument_of_another_name():
         old(torch.ones(2), 3)
     with pytest.raises(TypeError, match=r"inputs\.x: required, got None"):
         old()
+
+
+CONVERTED = {(int, float), (bool, int), (int, bool), (bool, float)}
+"""Types whose values the dispatcher takes for another."""
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    list(itertools.permutations((int, float, bool, str), 2)),
+    ids=lambda kinds: "-".join(kind.__name__ for kind in kinds),
+)
+def test_class_defined_again_with_an_execution_argument_of_another_type(kinds):
+    torch.compiler.reset()  # Each case compiles the same line of this file again.
+    name = unique("Typed")
+    manifest.register({name: spec({"x": tensor()}, {"y": tensor()})})
+    seen = []
+
+    def define_with(kind):
+        def forward(self, x, k=None):
+            seen.append(k)
+            return x + 1
+
+        forward.__defaults__, forward.__annotations__["k"] = (kind(),), kind
+        return type(name, (Op,), {"forward": forward})()
+
+    value, x = kinds[0](), torch.ones(2)
+    old = define_with(kinds[0])
+    compiled = torch.compile(lambda x: old(x, k=value), backend="eager", fullgraph=True)
+    compiled(x), old(x, value)
+    assert [(type(k), k) for k in seen] == [(kinds[0], value)] * 2
+    new = define_with(kinds[1])
+    message = f"{name} was defined again with other arguments"
+    for call in (lambda: old(x, value), lambda: old(x)):
+        with pytest.raises(RuntimeError, match=message):
+            call()
+    with pytest.raises(RuntimeError, match=message), torch._subclasses.FakeTensorMode():
+        old(torch.ones(2), value)
+    # Of other values the dispatcher itself says that they do not fit the operator.
+    with pytest.raises(RuntimeError, match=message if kinds in CONVERTED else None):
+        compiled(x)
+    seen.clear()
+    new(x, kinds[1]())
+    assert [(type(k), k) for k in seen] == [(kinds[1], kinds[1]())]
 
 
 AGAIN = """

@@ -20,7 +20,7 @@ from tileops._core.boundary.operators import (
     register_operator,
     short_way,
 )
-from tileops._core.boundary.parameters import CallParameter
+from tileops._core.boundary.parameters import CallParameter, scalar_types
 from tileops._core.boundary.results import fresh_output
 from tileops._core.boundary.schema import operator_schema
 from tileops._core.boundary.source import (
@@ -46,12 +46,14 @@ class CallEntry:
 
     `bind` is a function of the instance and the call's arguments. Where no operator is entered,
     `key` gives the key of a call's kind and `fits` tells whether its result is plainly right.
+    `scalars` names the execution arguments that operators take, with their types.
     """
 
     text: str
     bind: Callable[..., BoundCall]
     key: Callable[..., tuple[Any, ...] | None] | None = None
     fits: Callable[..., bool] | None = None
+    scalars: tuple[tuple[str, str], ...] = ()
 
     def is_current(self) -> bool:
         """Whether calls can enter; always where no operator stands between."""
@@ -101,11 +103,11 @@ def make_boundary(
     branches = sorted(effects, key=lambda branch: operator_name(spec, branch))
     text = entry_source(spec, parameters, branches)
     unit = _compiled(spec, text, parameters)
-    schemas = {}
+    schemas, scalars = {}, scalar_types(parameters)
     for number, branch in enumerate(branches):
         name = operator_name(spec, branch)
         schema = operator_schema(spec, parameters, branch)
-        body, fake = unit[f"_body_{number}"], _fake(spec, branch, unit["_examine"])
+        body, fake = unit[f"_body_{number}"], _fake(spec, branch, unit["_examine"], scalars)
         never_traced(body)
         parts = OperatorParts(name, schema, text, body, fake, gradient_formula(spec, branch))
         operator = register_operator(spec.name, parts, foreign)
@@ -118,6 +120,7 @@ def make_boundary(
     return _CompileBoundary(
         text,
         _binding(spec, parameters, unit["_examine"]),
+        scalars=scalars,
         operator_names=tuple(f"{NAMESPACE}::{name}" for name in schemas),
         call=unit["_call_boundary"],
         schemas=schemas,
@@ -168,7 +171,12 @@ def _finder(
     return find
 
 
-def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> Callable[..., Any]:
+def _fake(
+    spec: OpSpec,
+    branch: EffectBranch,
+    examine: Callable[..., None],
+    scalars: tuple[tuple[str, str], ...],
+) -> Callable[..., Any]:
     """The branch's fake: check, then empty results of the checked shapes."""
     names = (*spec.signature.inputs, *(("out",) if branch.has_out else ()))
     returned, held = returned_outputs(spec, branch), held_names(spec)
@@ -177,6 +185,8 @@ def _fake(spec: OpSpec, branch: EffectBranch, examine: Callable[..., None]) -> C
 
     def fake(*arguments: Any) -> Any:
         op = instances.find(arguments[-1])
+        if op._call_entry.scalars != scalars:
+            raise faults.outdated(op)
         if held and torch.is_grad_enabled():
             faults.refuse_held(op, held)
         tensors = dict(zip(names, arguments, strict=False))
@@ -240,6 +250,7 @@ _HELPERS: dict[str, Any] = {
     "_is_compiled": is_compiled,
     "_find_instance": instances.find,
     "_mark_written": mark_written,
+    "_outdated": faults.outdated,
     "_refuse_input": faults.refuse_input,
     "_refuse_out": faults.refuse_out,
     "_refuse_execution": faults.refuse_execution,

@@ -127,6 +127,14 @@ def refuse_execution(op: Any, name: str, kind: type, value: object) -> NoReturn:
     raise _value_error(op, name, f"expected {wanted}, got {shown(value)}")
 
 
+def outdated(op: Any) -> RuntimeError:
+    """The fault of an instance whose class has operators of other arguments by now."""
+    return RuntimeError(
+        f"{op._spec.name} was defined again with other arguments, and its operators with it: "
+        "construct the op again, and compile again what was compiled with it"
+    )
+
+
 def refuse_gradient(op: Any, tensors: Mapping[str, Any]) -> NoReturn:
     """Refuse tensors that require grad where no gradient can be computed."""
     names = [

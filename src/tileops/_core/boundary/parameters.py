@@ -74,6 +74,11 @@ def scalars_of(parameters: Sequence[CallParameter]) -> list[CallParameter]:
     return sorted((p for p in parameters if p.role == "execution"), key=lambda p: p.name)
 
 
+def scalar_types(parameters: Sequence[CallParameter]) -> tuple[tuple[str, str], ...]:
+    """Name and type of each execution argument of an operator, in its order."""
+    return tuple((p.name, p.kind.__name__) for p in scalars_of(parameters) if p.kind is not None)
+
+
 def call_signature(spec: OpSpec, parameters: Sequence[CallParameter]) -> inspect.Signature:
     """What a call takes and returns, `self` first.
 

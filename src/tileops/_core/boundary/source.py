@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileops._core.boundary.parameters import CallParameter, scalars_of
+from tileops._core.boundary.parameters import CallParameter, scalar_types, scalars_of
 from tileops._core.boundary.warm import (
     ResultTest,
     held_names,
@@ -326,12 +326,22 @@ class _EntryPrinter:
             self.writer.line("_op = _instances.get(_key, _gone)()")
             with self.writer.block("if _op is None"):
                 self.writer.line("_op = _find_instance(_key)")
+            if self.execution:
+                self._print_scalar_check()
             if not has_formula(self.spec, branch):
                 self._print_graph_check(branch)
             if moves_tensors(self.spec):
                 self.writer.comment("Read once: calls of other threads may bind others.")
                 self.writer.line("_held = _op._held_now()")
             self._print_run(number, branch)
+
+    def _print_scalar_check(self) -> None:
+        """Refuse an instance of a class with other execution arguments.
+
+        The dispatcher converts an int to a float and a bool to an int without a word.
+        """
+        with self.writer.block(f"if _op._call_entry.scalars != {scalar_types(self.parameters)!r}"):
+            self.writer.line("raise _outdated(_op)")
 
     def _print_graph_check(self, branch: EffectBranch) -> None:
         """Refuse what requires grad where an exported graph, not a call, reached the operator."""

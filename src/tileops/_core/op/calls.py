@@ -11,7 +11,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tileops._core.boundary.faults import binding_fault, stray_real_tensors, unserved_input
+from tileops._core.boundary.faults import (
+    binding_fault,
+    outdated,
+    stray_real_tensors,
+    unserved_input,
+)
 from tileops._core.boundary.results import empty_result, writes_nothing
 from tileops._core.notes import add_note
 from tileops._core.op.kinds import Kind, keep
@@ -152,10 +157,7 @@ class Calls(Serving):
         """That the operators take other arguments now than the class did; None if they do not."""
         if self._entry().is_current():
             return None
-        return RuntimeError(
-            f"{self._name} was defined again with other arguments, and its operators with it: "
-            "construct the op again"
-        )
+        return outdated(self)
 
     def _filed(
         self, reports: list[Report], target: str | None

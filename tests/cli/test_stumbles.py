@@ -120,3 +120,19 @@ def test_doctor_names_entry_points_that_nothing_reads(
         "load problem: the entry point acme = acme_device of acme-device is of the group "
         "tileops.backend, which nothing reads; groups are tileops.ops, tileops.backends\n"
     ) in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "op"),
+    [
+        ("mla", "MultiHeadLatentAttentionDecodeWithKVCacheFwdOp"),
+        ("gqa", "GroupedQueryAttentionDenseFwdOp"),
+        ("sliding window", "GroupedQueryAttentionVarlenFwdOp"),
+        ("swish", "SiluFwdOp"),
+        ("top-k", "FusedTopKFwdOp"),
+        ("batched matmul", "BmmFwdOp"),
+    ],
+)
+def test_usual_names_find_ops(tileops: Run, words: str, op: str) -> None:
+    found = tileops("list", "--json", *words.split()).data
+    assert op in [row["op"] for row in found]

@@ -169,6 +169,9 @@ class GroupedQueryAttentionDenseFwdOp(_dense.GroupedQueryAttentionDenseFwdOp):
     head `h` is `h // (H / H_kv)`. Positions come before heads, not after them as in
     `torch.nn.functional.scaled_dot_product_attention`.
 
+    The window sizes make a sliding window: a query sees that many keys before its place and after
+    it, and the one at its place; -1 sets no limit.
+
     With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
     by tables that are indexed by position. float8 inputs come with scales and an `out_dtype`.
     """
@@ -451,7 +454,8 @@ class GroupedQueryAttentionVarlenFwdOp(_varlen.GroupedQueryAttentionVarlenFwdOp)
     `o = softmax(sm_scale * q kᵀ) v`, the scores bounded by `softcap * tanh(scores / softcap)` where
     it is positive, and masked after that. Query `i` of a request stands at `i + S_kv - S_q`, so a
     causal mask is aligned at the bottom right. A row that sees no key gives zeros. Key and value
-    head of query head `h` is `h // (H / H_kv)`.
+    head of query head `h` is `h // (H / H_kv)`. The sliding window is that of
+    `GroupedQueryAttentionDenseFwdOp`.
 
     With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
     by tables that are indexed by position; a position outside the tables reads their nearest row.
@@ -597,7 +601,7 @@ class MultiHeadAttentionBwdOp(_gradients.MultiHeadAttentionBwdOp):
         """
 
 class MultiHeadLatentAttentionDecodeWithKVCacheFwdOp(_latent.MultiHeadLatentAttentionDecodeWithKVCacheFwdOp):
-    """One query of each request over a latent cache, with the up-projections absorbed.
+    """MLA: one query of each request over a latent cache, with the up-projections absorbed.
 
     `o = softmax((q kᵀ + q_pe k_peᵀ) / sqrt(D + PE)) k`: the latent part is key and value at once,
     the rotated part `k_pe` key only. A request without keys gives zeros.

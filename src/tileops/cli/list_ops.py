@@ -1,9 +1,11 @@
 """List the ops with their family, status and the function each mirrors.
 
-Words keep those ops in whose name, family, mirrored function or description each word stands.
+Words keep those ops in whose name, family, mirrored function or description each word stands;
+the initials of a name are among them, hyphens are not looked at.
 
   tileops list rms
   tileops list rotary positions
+  tileops list gqa
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from tileops._core.spec.model import OpSpec
+from tileops._core.spec.names import words_of
 from tileops.cli.options import add_family, add_json
 from tileops.cli.output import print_json, table
 from tileops.cli.specs import all_specs, package_of, prose_of, unknown, unloaded
@@ -73,5 +76,16 @@ def _speaks_of(spec: OpSpec, words: Sequence[str]) -> bool:
     """Whether each word, in any case, stands in what is said of an op."""
     if not words:
         return True
-    said = " ".join([spec.name, spec.family or "", spec.ref_api or "", prose_of(spec)]).lower()
-    return all(word.lower() in said for word in words)
+    named = words_of(spec.name)
+    initials = "".join(word[0] for word in named)
+    said = _plain(
+        " ".join(
+            [*named, initials, spec.family or "", spec.ref_api or "", spec.name, prose_of(spec)]
+        )
+    )
+    return all(_plain(word) in said for word in words)
+
+
+def _plain(text: str) -> str:
+    """A text in lower case without hyphens and underscores, as both stand for one word or two."""
+    return text.lower().replace("-", "").replace("_", "")

@@ -2091,7 +2091,7 @@ class SiluAndMulFwdOp(_fused_gated.SiluAndMulFwdOp):
 class SiluFwdOp(_unary_activation.SiluFwdOp):
     """`x * sigmoid(x)`; with `inplace` the input itself is overwritten and returned.
 
-    Neither this nor `mish` treats -inf apart: the result is NaN.
+    Also called swish. Neither this nor `mish` treats -inf apart: the result is NaN.
 
     Source: `torch.nn.functional.silu`.
     """

@@ -103,7 +103,7 @@ class BmmFP8FwdOp(_ops.BmmFP8FwdOp):
         """
 
 class BmmFwdOp(_ops.BmmFwdOp):
-    """Batched matrix product of 3-d tensors, without broadcasting.
+    """Batched matrix product (matmul) of 3-d tensors, without broadcasting.
 
     Source: `torch.bmm`.
     """

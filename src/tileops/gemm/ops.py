@@ -318,7 +318,7 @@ class _BmmOp(_ContractionOp):
 
 
 class BmmFwdOp(_BmmOp):
-    """Batched matrix product of 3-d tensors, without broadcasting.
+    """Batched matrix product (matmul) of 3-d tensors, without broadcasting.
 
     Source: `torch.bmm`.
     """

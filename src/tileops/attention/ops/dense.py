@@ -53,6 +53,9 @@ class GroupedQueryAttentionDenseFwdOp(DenseAttentionOp):
     head `h` is `h // (H / H_kv)`. Positions come before heads, not after them as in
     `torch.nn.functional.scaled_dot_product_attention`.
 
+    The window sizes make a sliding window: a query sees that many keys before its place and after
+    it, and the one at its place; -1 sets no limit.
+
     With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
     by tables that are indexed by position. float8 inputs come with scales and an `out_dtype`.
     """

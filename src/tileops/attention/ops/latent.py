@@ -17,7 +17,7 @@ __all__ = ["MultiHeadLatentAttentionDecodeWithKVCacheFwdOp"]
 
 
 class MultiHeadLatentAttentionDecodeWithKVCacheFwdOp(Op):
-    """One query of each request over a latent cache, with the up-projections absorbed.
+    """MLA: one query of each request over a latent cache, with the up-projections absorbed.
 
     `o = softmax((q kᵀ + q_pe k_peᵀ) / sqrt(D + PE)) k`: the latent part is key and value at once,
     the rotated part `k_pe` key only. A request without keys gives zeros.

@@ -50,7 +50,8 @@ class GroupedQueryAttentionVarlenFwdOp(VarlenAttentionOp):
     `o = softmax(sm_scale * q kᵀ) v`, the scores bounded by `softcap * tanh(scores / softcap)` where
     it is positive, and masked after that. Query `i` of a request stands at `i + S_kv - S_q`, so a
     causal mask is aligned at the bottom right. A row that sees no key gives zeros. Key and value
-    head of query head `h` is `h // (H / H_kv)`.
+    head of query head `h` is `h // (H / H_kv)`. The sliding window is that of
+    `GroupedQueryAttentionDenseFwdOp`.
 
     With `pos_encoding_mode="rope"` the first `rotary_dim` channels of queries and keys are rotated
     by tables that are indexed by position; a position outside the tables reads their nearest row.

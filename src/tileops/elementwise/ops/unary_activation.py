@@ -29,7 +29,7 @@ __all__ = [
 class SiluFwdOp(InplaceUnaryOp):
     """`x * sigmoid(x)`; with `inplace` the input itself is overwritten and returned.
 
-    Neither this nor `mish` treats -inf apart: the result is NaN.
+    Also called swish. Neither this nor `mish` treats -inf apart: the result is NaN.
 
     Source: `torch.nn.functional.silu`.
     """

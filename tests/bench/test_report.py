@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +157,21 @@ def test_limits_that_nobody_knows_are_told() -> None:
     told = "Limits of NVIDIA H200 are unknown: `tileops doctor --measure` there finds them"
     assert told in html_page(Results([H200], [unknown]))
     assert told not in html_page(Results([H200], [unknown, known]))
+
+
+@pytest.mark.parametrize(
+    ("reading", "remark"),
+    [
+        ({"efficiency": 0.99, "excess": None}, None),
+        ({"efficiency": 1.2, "excess": None}, "above what was measured of the device"),
+        ({"efficiency": 3.0, "excess": "memory: 9e+12 a second"}, "the roofline counts too much"),
+    ],
+)
+def test_a_row_above_its_limit_is_doubted(reading: dict[str, Any], remark: str | None) -> None:
+    above = {**row("A", "one")["reading"], **reading}
+    page = html_page(Results([H200], [row("A", "one", reading=above)]))
+    remarks = ("above what was measured of the device", "the roofline counts too much")
+    assert [text for text in remarks if text in page] == ([remark] if remark else [])
 
 
 def test_a_cpu_has_no_cores_of_a_gpu() -> None:

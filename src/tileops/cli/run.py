@@ -199,11 +199,11 @@ def time_text(timing: Timing) -> str:
 
 def limit_text(record: RowRecord) -> str:
     """The fraction of the device's limit; nothing where that is not known."""
-    from tileops.bench.profiles import unit_text
+    from tileops.bench.profiles import doubt, unit_text
 
     reading = record.reading
     if reading is None:
         return ""
-    excess = f"; the roofline counts too much, {reading.excess}" if reading.excess else ""
-    limit = unit_text(reading.limit, record.device)
-    return f", {reading.efficiency:.0%} of the {limit} limit{excess}"
+    unit = unit_text(reading.limit, record.device)
+    share = f", {reading.efficiency:.0%} of the {unit} limit"
+    return "; ".join(filter(None, (share, doubt(reading.efficiency, reading.excess))))

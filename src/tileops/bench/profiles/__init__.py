@@ -202,6 +202,20 @@ def unit_text(unit: str, device: str) -> str:
     return f"{_ON_CPU[kind]} {dtype}" if device == "cpu" and kind in _ON_CPU else unit
 
 
+def doubt(efficiency: float, excess: str | None) -> str:
+    """What to think of a call that is faster than its limit; empty for one that is not.
+
+    Args:
+        efficiency: the fraction of the limit.
+        excess: the rate above the theoretical one, if there is any.
+    """
+    if excess:
+        return f"the roofline counts too much, {excess}"
+    if efficiency <= 1:
+        return ""
+    return "above what was measured of the device: a cache held the data, or its limits are stale"
+
+
 def unknown_limits(device: torch.device) -> str | None:
     """How to learn the limits of a device; None where they are known, or cannot be measured."""
     if device.type not in {"cpu", "cuda"} or profile_for(device) is not None:

@@ -15,7 +15,7 @@ from typing import Any
 from tileops.bench.clock import is_spread
 from tileops.bench.measuring import LEFT_OUT, WRONG
 from tileops.bench.peers import Match
-from tileops.bench.profiles import profile_named, unit_text
+from tileops.bench.profiles import doubt, profile_named, unit_text
 from tileops.bench.report.figures import LEVEL, Figure, Summary, families, figures, summary
 from tileops.bench.report.plots import histogram, roofline
 from tileops.bench.report.text import amount, duration, percent, tag, text, times
@@ -230,8 +230,8 @@ def _limit(row: Mapping[str, Any]) -> str:
     reading = row["reading"]
     if reading is None:
         return ""
-    excess = f"; the roofline counts too much, {reading['excess']}" if reading["excess"] else ""
-    return f"{duration(reading['bound'])} by {unit_text(reading['limit'], row['device'])}{excess}"
+    limit = f"{duration(reading['bound'])} by {unit_text(reading['limit'], row['device'])}"
+    return "; ".join(filter(None, (limit, doubt(reading["efficiency"], reading["excess"]))))
 
 
 def _contestants(row: Mapping[str, Any]) -> str:

@@ -283,6 +283,27 @@ def test_a_variance_keeps_its_digits_far_from_zero(close):
     close(VarFwdOp()(x), torch.tensor(1.0))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [-300.0, 300.0])
+@pytest.mark.parametrize(("shape", "dim"), [((5, 4097), 1), ((4100, 3), 0), ((3, 70, 90), 1)])
+def test_reductions_of_data_far_from_zero_are_accurate(draw, close, dtype, offset, shape, dim):
+    x = (draw(*shape) + offset).to(dtype)
+    bound = 1e-4 if dtype is torch.float32 else None
+    for op, expected in (
+        (SoftmaxFwdOp, reference.softmax),
+        (LogSoftmaxFwdOp, reference.log_softmax),
+        (LogSumExpFwdOp, reference.log_sum_exp),
+        (MeanFwdOp, reference.mean),
+        (SumFwdOp, reference.sum),
+        (StdFwdOp, reference.std),
+        (VarFwdOp, reference.var),
+        (VectorNormFwdOp, reference.vector_norm),
+    ):
+        close(op(dim=dim)(x), expected(x, dim=dim), bound)
+    for found, wanted in zip(VarMeanFwdOp(dim=dim)(x), reference.var_mean(x, dim=dim), strict=True):
+        close(found, wanted, bound)
+
+
 def test_a_complex_correction_is_refused():
     with pytest.raises(SignatureError, match=r"category\(correction.value\) != 'complex'"):
         VarFwdOp(correction=1j)

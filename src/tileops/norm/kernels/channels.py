@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.norm.kernels.lone import lone_norm
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class BatchNormPortableKernel(PortableKernel[RunningNormCall], BatchNormFwdInter
         call = self.call
         if not x.numel():
             return torch.empty_like(x)
+        if call.uses_input and weight is None:
+            weight = _wide_ones(x, x.shape[1])
         return F.batch_norm(
             x, running_mean, running_var, weight, bias, call.uses_input, call.momentum, call.eps
         )
@@ -166,10 +169,22 @@ class InstanceNormPortableKernel(PortableKernel[InstanceNormCall], InstanceNormF
         weight, bias = (
             None if part is None else part.float().repeat(count) for part in (weight, bias)
         )
+        if weight is None:
+            weight = _wide_ones(x, count * channels)
         flat = x.view(1, count * channels, length)
         eps = self.call.eps
         normed, *_ = torch.native_batch_norm(flat, weight, bias, None, None, True, 0.0, eps)
         return normed.view(x.shape)
+
+
+def _wide_ones(x: Tensor, channels: int) -> Tensor | None:
+    """A weight that changes nothing, for a batch norm of 16 bits on a CPU.
+
+    Torch keeps mean and deviation in float32 there only beside a float32 tensor.
+    """
+    if not x.is_cpu or x.dtype.itemsize > 2:
+        return None
+    return torch.ones(channels, dtype=torch.float32, device=x.device)
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -233,6 +248,9 @@ class GroupNormPortableKernel(PortableKernel[GroupNormCall], GroupNormFwdInterfa
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """Normalise every group."""
+        if self.call.n == 1:
+            weight, bias = (None if part is None else part[:, None] for part in (weight, bias))
+            return lone_norm(x, weight, bias)
         return F.group_norm(x, self.call.groups, weight, bias, self.call.eps)
 
 

@@ -203,16 +203,23 @@ class GroupNormBwdPortableKernel(PortableKernel[GroupNormBwdCall], GroupNormBwdI
 
 
 def _normed(x: Tensor, eps: float, *, is_centred: bool) -> tuple[Tensor, Tensor]:
-    """Rows normalised, and what they were multiplied by."""
+    """Rows normalised, and what they were multiplied by.
+
+    What rounding leaves of a mean far from 0 is taken off as well: sums of gradients add it up.
+    """
     if is_centred:
         x = x - x.mean(1, keepdim=True)
+        x -= x.mean(1, keepdim=True)
     scale = torch.rsqrt(x.square().mean(1, keepdim=True) + eps)
     return x * scale, scale
 
 
 def _through_norm(grad: Tensor, y: Tensor, scale: Tensor, *, is_centred: bool) -> Tensor:
-    """The gradient of rows, from that of the normalised rows `y`."""
-    along = y * (grad * y).mean(1, keepdim=True)
+    """The gradient of rows, from that of the normalised rows `y`.
+
+    A gradient far from 0 is centred first: rows `y` have no mean but for rounding, which it would
+    multiply.
+    """
     if is_centred:
-        along += grad.mean(1, keepdim=True)
-    return (grad - along) * scale
+        grad = grad - grad.mean(1, keepdim=True)
+    return (grad - y * (grad * y).mean(1, keepdim=True)) * scale

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tileops._kernels.pieces import by_rows
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
+from tileops.norm.kernels.lone import lone_norm
 from tileops.norm.kernels.root_mean_square import RootMeanSquareNorm
 
 
@@ -129,7 +130,7 @@ class LayerNormPortableKernel(PortableKernel[LayerNormCall], LayerNormFwdInterfa
 
     def forward(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """Normalise every row."""
-        return F.layer_norm(x, (self.call.n,), weight, bias, self.call.eps)
+        return _layer_norm(x, weight, bias, self.call)
 
 
 class AddLayerNormFwdInterface(KernelInterface):
@@ -163,8 +164,16 @@ class AddLayerNormPortableKernel(PortableKernel[LayerNormCall], AddLayerNormFwdI
     ) -> tuple[Tensor, Tensor]:
         """Add and normalise every row."""
         residual_out = torch.add(x, residual)
-        output = F.layer_norm(residual_out, (self.call.n,), weight, bias, self.call.eps)
-        return output, residual_out
+        return _layer_norm(residual_out, weight, bias, self.call), residual_out
+
+
+def _layer_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, call: LayerNormCall
+) -> Tensor:
+    """LayerNorm of rows, by torch where they have several elements."""
+    if call.n == 1:
+        return lone_norm(x, weight, bias)
+    return F.layer_norm(x, (call.n,), weight, bias, call.eps)
 
 
 @dataclass(frozen=True)

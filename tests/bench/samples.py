@@ -77,3 +77,25 @@ def results() -> Results:
             row("GemmFwdOp", "large-bfloat16", **left),
         ],
     )
+
+
+TOYS = """
+import torch.nn.functional as F
+from tileops.bench.baselines import baseline, library
+
+for name in ("good", "bad", "lazy", "idle"):
+    library(name, lambda: "1")
+
+@baseline("good", "RMSNormFwdOp")
+def good(op, x, weight):
+    return F.rms_norm(x, op.normalized_shape, weight, 1e-6)
+
+@baseline("bad", "RMSNormFwdOp")
+def bad(op, x, weight):
+    return good(op, x, weight) + 1
+
+@baseline("lazy", "RMSNormFwdOp")
+def lazy(op, x, weight):
+    raise NotImplementedError("not today")
+"""
+"""A module of a folder of comparisons: right, wrong, not today, and without the op."""

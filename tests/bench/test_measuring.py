@@ -97,6 +97,7 @@ def test_a_lost_device_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Sweep([decode(), decode()], torch.device("cuda"), QUICK)
     assert list(run) == [record], "the row that lost it is told of"
     assert run.stopped == "cuda no longer answers: an illegal access"
+    assert run.has_lost_device
 
 
 def test_what_nothing_serves_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,30 +14,37 @@ def junit(rows: Sequence[Mapping[str, Any]], failed: Mapping[tuple[str, str], st
 
     Args:
         rows: rows of a results file.
-        failed: why a row that is right fails all the same, by op and case.
+        failed: why a row fails that is right or was not measured, by op and case.
     """
-    suite = ElementTree.Element("testsuite", name="tileops bench", tests=str(len(rows)))
-    counts = {"failures": 0, "skipped": 0}
+    suite = ElementTree.Element("testsuite", name="tileops bench")
+    counts = {"tests": len(rows), "failures": 0, "skipped": 0}
+    left = dict(failed)
     for row in rows:
-        seconds = (row["timing"] or {}).get("median", 0.0)
-        case = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname=_text(row["op"]),
-            name=_text(row["case"]),
-            time=f"{seconds:.9f}",
-        )
-        fallen = failed.get((row["op"], row["case"]))
+        case = _case(suite, row["op"], row["case"], (row["timing"] or {}).get("median", 0.0))
+        fallen = left.pop((row["op"], row["case"]), None)
         if row["state"] == WRONG or fallen is not None:
             counts["failures"] += 1
-            reason = fallen or row["reason"] or ""
-            ElementTree.SubElement(case, "failure", message=_line(reason)).text = _text(reason)
+            _fail(case, fallen or row["reason"] or "")
         elif row["state"] == LEFT_OUT:
             counts["skipped"] += 1
             ElementTree.SubElement(case, "skipped", message=_text(row["reason"] or ""))
+    for (op, name), reason in left.items():
+        counts["tests"] += 1
+        counts["failures"] += 1
+        _fail(_case(suite, op, name, 0.0), reason)
     suite.attrib.update({name: str(count) for name, count in counts.items()})
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, op: str, name: str, seconds: float) -> ElementTree.Element:
+    """A test case of its own."""
+    attributes = {"classname": _text(op), "name": _text(name), "time": f"{seconds:.9f}"}
+    return ElementTree.SubElement(suite, "testcase", attributes)
+
+
+def _fail(case: ElementTree.Element, reason: str) -> None:
+    ElementTree.SubElement(case, "failure", message=_line(reason)).text = _text(reason)
 
 
 def _line(reason: str) -> str:

@@ -6,9 +6,10 @@ ratios of times taken in turns much less, so regressions are judged by ratios.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tileops.bench.measuring import WRONG
 from tileops.bench.results import Results
 
 Row = Mapping[str, Any]
@@ -39,11 +40,28 @@ class Regression(NamedTuple):
         )
 
 
+class Unjudged(NamedTuple):
+    """A row by whose ratio nothing can be said, or less than before, and why."""
+
+    op: str
+    case: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.case}: {self.reason}"
+
+
 class Verdict(NamedTuple):
-    """How many rows two results share and could be judged by, and which fell."""
+    """How many rows two results share and could be judged by, which fell, and which were not."""
 
     judged: int
     regressions: list[Regression]
+    unjudged: Sequence[Unjudged] = ()
+
+    def reasons(self) -> dict[tuple[str, str], str]:
+        """Why rows fail that are not wrong, by op and case."""
+        unjudged = {(each.op, each.case): f"not judged: {each}" for each in self.unjudged}
+        return unjudged | {(each.op, each.case): str(each) for each in self.regressions}
 
 
 def best_other(row: Row, among: Collection[str] | None = None) -> Best | None:
@@ -64,13 +82,13 @@ def best_other(row: Row, among: Collection[str] | None = None) -> Best | None:
     return min(found, key=lambda best: best.ratio, default=None)
 
 
-def judgeable(baseline: Results, device: str | None) -> set[tuple[str, str]]:
-    """Op and case of the rows of a device by which later ones can be judged."""
-    return {
-        (row["op"], row["case"])
+def judgeable(baseline: Results, device: str | None) -> list[Row]:
+    """The rows of a device by which later ones can be judged."""
+    return [
+        row
         for row in baseline.rows
         if baseline.device(row) == device and best_other(row) is not None
-    }
+    ]
 
 
 def regressions(results: Results, baseline: Results, tolerance: float = TOLERANCE) -> Verdict:
@@ -92,11 +110,40 @@ def _pairs(results: Results, baseline: Results) -> Iterator[Regression]:
         known = before.get((row["op"], row["case"], results.device(row)))
         if known is None:
             continue
-        common = _right(row) & _right(known)
+        common = compared_with(row) & compared_with(known)
         now, then = best_other(row, common), best_other(known, common)
         if now is not None and then is not None:
             yield Regression(row["op"], row["case"], now.name, then.ratio, now.ratio)
 
 
-def _right(row: Row) -> set[str]:
+def compared_with(row: Row) -> set[str]:
+    """The comparisons of a row that were right."""
     return {other["name"] for other in row["others"] if other["timing"]}
+
+
+def lost_comparisons(row: Row, known: Row, among: Collection[str]) -> str | None:
+    """Why a row that is not wrong cannot be judged by all that it could before; None where it can.
+
+    Args:
+        row: what was found now.
+        known: what was found before.
+        among: the comparisons that are asked for.
+    """
+    wanted = compared_with(known).intersection(among)
+    if not wanted or row["state"] == WRONG:
+        return None
+    if row["timing"] is None:
+        return _state(row)
+    others = {other["name"]: other for other in row["others"]}
+    lost = sorted(wanted - compared_with(row))
+    faults = [
+        f"{name} is {_state(others[name])}" if name in others else f"{name} has no function for it"
+        for name in lost
+    ]
+    return "; ".join(faults) or None
+
+
+def _state(record: Row) -> str:
+    """A state with the first line of its reason."""
+    reason = (record["reason"] or "").partition("\n")[0]
+    return f"{record['state']}: {reason}" if reason else str(record["state"])

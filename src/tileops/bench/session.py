@@ -97,6 +97,11 @@ class Session:
         """Why some rows were not begun; None where all were."""
         return self._sweep.stopped
 
+    @property
+    def has_lost_device(self) -> bool:
+        """Whether that is because the device no longer answers."""
+        return self._sweep.has_lost_device
+
     def uncompared(self) -> Iterator[tuple[str, list[str]]]:
         """Libraries with the ops that were asked for and for which they have no function."""
         for rival in self._manner.against:
@@ -108,6 +113,11 @@ class Session:
         """Labels that were asked for and that no case has, once all rows were read."""
         labels = () if self.stopped else self._order.labels or ()
         return [label for label in labels if label not in self._named]
+
+    def has_left_out(self, op: str, case: str) -> bool:
+        """Whether a case is here, or may be, and was not asked for."""
+        spec = next((spec for spec in self._order.specs if spec.name == op), None)
+        return spec is None or any(each.id == case for each in self._order.rows.cases(spec))
 
     @property
     def most(self) -> int:

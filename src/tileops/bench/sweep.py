@@ -162,6 +162,8 @@ class Sweep:
         self._rows, self._device, self._manner, self._budget = rows, device, manner, budget
         self.stopped: str | None = None
         """Why rows are left that were not begun; None where none are."""
+        self.has_lost_device = False
+        """Whether that is because the device no longer answers."""
 
     def __iter__(self) -> Iterator[RowRecord]:
         end = math.inf if self._budget is None else time.monotonic() + self._budget
@@ -194,4 +196,5 @@ class Sweep:
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             self.stopped = f"{self._device} no longer answers: {reason}"
+            self.has_lost_device = True
         return self.stopped is None

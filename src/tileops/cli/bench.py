@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from tileops._core.spec.model import OpSpec
 from tileops._core.workload.faults import RowFault
+from tileops.cli.bench_check import Check
 from tileops.cli.options import (
     SOME,
     add_device,
@@ -154,8 +155,8 @@ def _add_keeping(kept: argparse._ArgumentGroup) -> None:
         "--check",
         type=Path,
         metavar="BASELINE.json",
-        help="fail when an op fell behind what it is compared with since these results; where no "
-        "--row is given, their rows are measured",
+        help="fail when an op fell behind what it is compared with since these results, or one of "
+        "their rows cannot be judged; where no --row is given, their rows are measured",
     )
     kept.add_argument(
         "--tolerance",
@@ -205,11 +206,10 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     published = _published(args)
     rows: Rows = published or WORKLOADS
     around = environment(device_named(args.device), args.commit)
-    judged = None
-    if baseline is not None:
-        judged = _judged(args.check, baseline, around["device"])
-        rows = rows if args.rows else RowsAmong(rows, judged)
-    order = _order(args, baseline, rows, judged)
+    check = None if baseline is None else Check(args, baseline, around["device"])
+    if check is not None and not args.rows:
+        rows = RowsAmong(rows, check.keys)
+    order = _order(args, rows, check)
     session = Session(order, results, around, Keeper(file, results))
     _write_junit(args.junit, results)  # what cannot be written is told before measuring
     try:
@@ -233,10 +233,10 @@ def _run(args: argparse.Namespace, results: Results, file: Path | None) -> int:
     _tell_uncompared(args, session)
     if published:
         _tell_unlike(published)
-    verdict = _checked(args, results, baseline)
+    verdict = check.verdict(results, session) if check else None
     _write_junit(args.junit, results, verdict)
-    fell = verdict is not None and verdict.regressions
-    return 1 if results.count(WRONG) or fell or not results.count(RIGHT) else 0
+    failed = verdict is not None and (verdict.regressions or verdict.unjudged)
+    return 1 if results.count(WRONG) or failed or not results.count(RIGHT) else 0
 
 
 def _refuse_idle(args: argparse.Namespace) -> None:
@@ -251,19 +251,6 @@ def _refuse_idle(args: argparse.Namespace) -> None:
         raise UsageFault(f"--junit {args.junit} is the file of --json: name another file")
 
 
-def _judged(file: Path, baseline: Results, device: str | None) -> set[tuple[str, str]]:
-    """The rows of a baseline, refused before anything is measured where none is of use."""
-    from tileops.bench.ratios import judgeable
-
-    theirs = sorted({baseline.device(row) for row in baseline.rows})
-    if theirs and device not in theirs:
-        raise UsageFault(f"--check {file}: its rows are of {', '.join(theirs)}, not of {device}")
-    found = judgeable(baseline, device)
-    if not found:
-        raise UsageFault(f"--check {file}: its rows have no comparison; measure them --against one")
-    return found
-
-
 def _published(args: argparse.Namespace) -> PublishedRows | None:
     """The record of published times that was asked for."""
     from tileops.bench.peer_rows import PublishedRows
@@ -271,17 +258,12 @@ def _published(args: argparse.Namespace) -> PublishedRows | None:
     return PublishedRows(args.published, args.mapping) if args.published else None
 
 
-def _order(
-    args: argparse.Namespace,
-    baseline: Results | None,
-    rows: Rows,
-    judged: Collection[tuple[str, str]] | None,
-) -> Order:
+def _order(args: argparse.Namespace, rows: Rows, check: Check | None) -> Order:
     """What the arguments ask for."""
     from tileops.bench.measuring import ROW_SECONDS
     from tileops.bench.session import Order
 
-    known = None if judged is None else {op for op, _ in judged}
+    known = check.ops if check else None
     specs = _specs(args.ops, args.family, known, tilelang=args.tilelang)
     device = device_named(args.device)
     if args.graph and device.type != "cuda":
@@ -291,7 +273,7 @@ def _order(
         device=device,
         labels=args.rows,
         dtype=args.dtype,
-        against=args.against or (_compared(baseline) if baseline else ()),
+        against=check.against if check else args.against or (),
         folder=args.baselines,
         graphs=args.graph,
         seconds=ROW_SECONDS if args.seconds is None else args.seconds,
@@ -330,11 +312,6 @@ def _specs(
 def _has_program(spec: OpSpec) -> bool:
     kernels = table_of(class_of(spec)).kernel_types.values()
     return any(kernel.needs_tilelang for kernel in kernels)
-
-
-def _compared(baseline: Results) -> list[str]:
-    """What the rows of a file were compared with."""
-    return sorted({name for row in baseline.rows for name in row["against"]})
 
 
 def _measured(session: Session) -> Tally:
@@ -385,32 +362,13 @@ def _other_text(other: OtherRecord, ours: float) -> str:
     return f"{time_text(other.timing)}, {ratio:.2f} times ours"
 
 
-def _checked(
-    args: argparse.Namespace, results: Results, baseline: Results | None
-) -> Verdict | None:
-    """Say which ratios fell since the results of `--check`."""
-    from tileops.bench.ratios import TOLERANCE, regressions
-
-    if baseline is None:
-        return None
-    tolerance = TOLERANCE if args.tolerance is None else args.tolerance
-    verdict = regressions(results, baseline, tolerance)
-    if not verdict.judged:
-        reason = "no row was compared with the same library; name some by --against"
-        raise UsageFault(f"--check {args.check}: {reason}")
-    for fallen in verdict.regressions:
-        print(f"fell behind: {fallen}")
-    print(f"{len(verdict.regressions)} of {verdict.judged} rows fell behind {args.check}")
-    return verdict
-
-
 def _write_junit(path: Path | None, results: Results, verdict: Verdict | None = None) -> None:
     """Write the file of `--junit`, where one is named."""
     from tileops.bench.junit import junit
 
     if path is None:
         return
-    failed = {(each.op, each.case): str(each) for each in verdict.regressions} if verdict else {}
+    failed = verdict.reasons() if verdict else {}
     try:
         path.write_text(junit(results.rows, failed), encoding="utf-8")
     except OSError as error:

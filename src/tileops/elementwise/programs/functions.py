@@ -88,21 +88,32 @@ def _div(x: Any, y: Any, *, rounding_mode: str | None) -> Any:
 
 
 def _floor_div(x: Any, y: Any) -> Any:
-    """The true quotient towards -inf, from the exact remainder."""
+    """The true quotient towards -inf."""
+    nearest, rest, near = _nearest_quotient(x, y)
+    whole = kept(_choose(_against(rest, y), nearest - 1.0, nearest))
+    whole = _choose(_equal(whole, 0.0), _libm("copysignf", 0.0, nearest), whole)
+    return _unless(near, whole, lambda: _floor_div_by_fmod(x, y))
+
+
+def _floor_div_by_fmod(x: Any, y: Any) -> Any:
+    """The same of any operands."""
     rest = kept(_libm("fmodf", x, y))
     whole = kept((x - rest) / y)
-    whole = kept(
-        _choose(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)), whole - 1.0, whole)
-    )
+    whole = kept(_choose(_against(rest, y), whole - 1.0, whole))
     down = kept(_libm("floorf", whole))
     down = _choose(whole - down > 0.5, down + 1.0, down)
     down = _choose(_equal(whole, 0.0), _libm("copysignf", 0.0, x / y), down)
     return _choose(_equal(y, 0.0), x / y, down)
 
 
+def _against(rest: Any, y: Any) -> Any:
+    """Whether there is a rest, of another sign than the divisor."""
+    return T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0))
+
+
 def _remainder(x: Any, y: Any) -> Any:
     rest = kept(_libm("fmodf", x, y))
-    return _choose(T.And(_differ(rest, 0.0), _differ(y < 0.0, rest < 0.0)), rest + y, rest)
+    return _choose(_against(rest, y), rest + y, rest)
 
 
 def _unless(condition: Any, value: Any, otherwise: Callable[[], Any]) -> Any:
@@ -115,36 +126,23 @@ def _unless(condition: Any, value: Any, otherwise: Callable[[], Any]) -> Any:
     return register[0]
 
 
-def _quotient_half(x: Any, y: Any) -> tuple[Any, Any]:
-    """Floor of the quotient of 16-bit numbers, and whether it can be trusted, as it mostly can.
+def _nearest_quotient(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """An integer nearest to the quotient, the rest, and whether both can be trusted.
 
-    Such quotients that are not integers keep a distance from them that float32 shows below 2^13,
-    so that one step from the approximate quotient settles on which side they lie. The step fails
-    where the divisor's inverse or a product leaves the normal numbers, infinity and NaN included.
+    Below 2^20 the approximate quotient is less than a quarter away from the true one, so that the
+    rest, whose sign is exact, settles on which side of the integer the true one lies. That of
+    infinity and NaN is never trusted.
     """
-    inverse = kept(_libm("__fdividef", 1.0, y))
-    guess = kept(x * inverse)
-    quotient = kept(_libm("fmaf", _libm("fmaf", -guess, y, x), inverse, guess))
-    whole = _libm("copysignf", _libm("floorf", quotient), guess)
+    quotient = kept(_libm("__fdividef", x, y))
+    nearest = kept(_libm("rintf", quotient))
     size = T.abs(y)
-    near = T.And(T.abs(quotient) < 2.0**13, T.Or(T.abs(guess) > 2.0**-40, _equal(x, 0.0)))
-    return kept(whole), T.And(near, T.And(size > 2.0**-100, size < 2.0**100))
-
-
-def _floor_div_half(x: Any, y: Any) -> Any:
-    whole, near = _quotient_half(x, y)
-    return _unless(near, whole, lambda: _floor_div(x, y))
-
-
-def _div_half(x: Any, y: Any, *, rounding_mode: str | None) -> Any:
-    if rounding_mode == "floor":
-        return _floor_div_half(x, y)
-    return _div(x, y, rounding_mode=rounding_mode)
+    near = T.And(T.abs(quotient) < 2.0**20, T.And(size > 2.0**-100, size < 2.0**100))
+    return nearest, kept(_libm("fmaf", -nearest, y, x)), near
 
 
 def _remainder_half(x: Any, y: Any) -> Any:
-    whole, near = _quotient_half(x, y)
-    return _unless(near, _libm("fmaf", -whole, y, x), lambda: _remainder(x, y))
+    _, rest, near = _nearest_quotient(x, y)
+    return _unless(near, _choose(_against(rest, y), rest + y, rest), lambda: _remainder(x, y))
 
 
 def _pow_half(x: Any, y: Any) -> Any:
@@ -409,7 +407,6 @@ FUNCTIONS: Mapping[str, Function] = {
 HALF_FUNCTIONS: Mapping[str, Function] = {
     "elu": _elu_by(_expm1_half),
     "cos": _sine_half(0.5, T.cos),
-    "div": _div_half,
     "erf": _erf_half,
     "expm1": _expm1_half,
     "gelu": _gelu_half,

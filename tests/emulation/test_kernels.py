@@ -34,8 +34,9 @@ def test_kernel_gives_the_references_result(
 ) -> None:
     kernel = case.build()
     inputs = case.inputs(generator)
-    kept = [None if tensor is None else tensor.clone() for tensor in inputs]
-    wide = case.expected(*(None if tensor is None else tensor.double() for tensor in inputs))
+    kept = [each.clone() if isinstance(each, torch.Tensor) else each for each in inputs]
+    exact = (each.double() if isinstance(each, torch.Tensor) else each for each in inputs)
+    wide = case.expected(*exact)
     for schedule in SCHEDULES:
         hopper.schedule = schedule
         results = kernel(*((kept[0].clone(), *inputs[1:]) if case.writes else inputs))
@@ -51,7 +52,7 @@ def test_kernel_gives_the_references_result(
                 msg=partial("{}: {}".format, schedule),
             )
     for before, after in zip(kept, inputs, strict=True):
-        if before is not None:
+        if isinstance(before, torch.Tensor):
             torch.testing.assert_close(after, before, rtol=0, atol=0, equal_nan=True)
     source = "".join(lowered.source for lowered in hopper.lowered)
     for needed in case.contains:

@@ -14,6 +14,7 @@ import torch
 
 from tileops.elementwise.kernels import (
     AlibiTileKernel,
+    DropoutCall,
     GatedCall,
     PointwiseCall,
     SinusoidalTileKernel,
@@ -75,6 +76,7 @@ CALLS: dict[str, Callable[[int], CallSpec]] = {
         True, 0.1, 1e-6, False, True, True, BF16, 64, 49, **HOPPER
     ),
     "gate": lambda rows: GatedCall("silu", 4096, BF16, **HOPPER),
+    "dropout": lambda rows: DropoutCall(BF16, **HOPPER),
     "flat": pointwise("add", lambda rows: (rows, 63), lambda rows: (rows, 63)),
     "rows": pointwise("add", lambda rows: (rows, 64), lambda rows: (64,)),
     "odd rows": pointwise("add", lambda rows: (rows, 63), lambda rows: (63,)),

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tileops import elementwise
+from tileops._kernels.philox import philox
 from tileops.elementwise import reference
 
 HALVES = [torch.float16, torch.bfloat16]
@@ -189,6 +190,34 @@ def test_gates(draw, serving, name, dtype):
         expected = function(wide[:, :n]) * wide[:, n:]
         torch.testing.assert_close(op(x).double(), expected, **TOLERANCE[dtype])
     assert serving(op, "gated") == {"GatedTileKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dropout(draw, serving, programs, dtype):
+    for p, seed, shape in ((0.3, 2**40 + 3, (333, 4096)), (0.5, -1, (7, 33)), (0.9, 0, (1,))):
+        x = draw(*shape, dtype=dtype)
+        op = elementwise.DropoutFwdOp(p, seed)
+        expected = reference.dropout(x.double(), p=p, seed=seed)
+        torch.testing.assert_close(op(x).double(), expected, **TOLERANCE[dtype])
+        assert torch.equal(op(x[1:]), op(x[1:].clone()))
+        assert serving(op, "dropout") == {"DropoutTileKernel"}
+    made = len(programs)
+    for n in range(1, 500, 37):
+        op(draw(n, dtype=dtype))
+    assert len(programs) == made
+    x[0] = torch.nan
+    assert elementwise.DropoutFwdOp(1.0)(x).eq(0).all()
+    assert elementwise.DropoutFwdOp(0.0)(x).isnan().all()
+    assert elementwise.DropoutFwdOp()(x[:0]).numel() == 0
+
+
+def test_dropout_of_more_than_31_bits_of_elements():
+    first = 1 << 31
+    x = torch.ones(first + 4099, dtype=torch.bfloat16, device="cuda")
+    y = elementwise.DropoutFwdOp(0.25, 3)(x)
+    block = torch.arange(first // 4, first // 4 + 1025, device="cuda")
+    drawn = torch.stack(philox((3, 0), (block, 0, 0, 0)), -1).view(-1)[:4099]
+    assert torch.equal(y[first:] != 0, drawn >= 2**30)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,39 +10,13 @@ TileLang evaluates the annotations of a program where it is traced, so they are 
 
 import tilelang.language as T
 
+from tileops._programs.philox import philox
 from tileops._programs.program import GUARDED, Program
 from tileops._programs.rows import WARP, row_reduction, warp_scan
 from tileops._programs.vectors import F32, kept
 
 _F64, _I32, _U32, _U64 = "float64", "int32", "uint32", "uint64"
-_ROUNDS = 10
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _NONE = (1 << 31) - 1
-
-
-def _halves(word):
-    """The low and the high half of a 64-bit word."""
-    return T.cast(word, _U32), T.cast(T.shift_right(word, T.uint64(32)), _U32)
-
-
-def _philox(key, counter):
-    """The first word of Philox4x32-10, of a key and a counter of two 64-bit words."""
-    (first, second), (a, b, c, d) = _halves(key), (*_halves(counter[0]), *_halves(counter[1]))
-    for step in range(_ROUNDS):
-        left = kept(T.cast(a, _U64) * T.uint64(_MULTIPLIERS[0]))
-        right = kept(T.cast(c, _U64) * T.uint64(_MULTIPLIERS[1]))
-        keys = [
-            word + T.uint32(step * by % 2**32)
-            for word, by in zip((first, second), _KEY_STEPS, strict=True)
-        ]
-        a, b, c, d = (
-            kept(T.bitwise_xor(T.bitwise_xor(_halves(right)[1], b), keys[0])),
-            kept(_halves(right)[0]),
-            kept(T.bitwise_xor(T.bitwise_xor(_halves(left)[1], d), keys[1])),
-            kept(_halves(left)[0]),
-        )
-    return a
 
 
 def _passing(place, passes, positive, most: int):
@@ -161,7 +135,8 @@ def build_sampling(vector: int, *, threads: int, unroll: int) -> Program:
             span = T.alloc_local((2,), _I32)
             sums = T.alloc_local((2,), _F64)  # before the span, and at the place
             uniform = T.alloc_local((1,), _F64)
-            word = _philox(T.cast(Seed[0], _U64), (T.cast(Offset[0], _U64), T.cast(row, _U64)))
+            counter = (T.cast(Offset[0], _U64), T.cast(row, _U64))
+            word = philox(T.cast(Seed[0], _U64), counter)[0]
             uniform[0] = T.cast(T.shift_right(word, T.uint32(8)), _F64) * 2.0**-24
             span[0] = 0
             span[1] = L

@@ -31,7 +31,7 @@ class Case:
     name: str
     kernel: type[Kernel]
     constants: tuple[Any, ...]
-    inputs: Callable[[torch.Generator], tuple[Tensor | None, ...]]
+    inputs: Callable[[torch.Generator], tuple[Tensor | float | None, ...]]
     expected: Callable[..., Any]
     config: Mapping[str, Any] = field(default_factory=dict)
     contains: tuple[str, ...] = ()

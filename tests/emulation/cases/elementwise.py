@@ -12,6 +12,7 @@ from tileops.elementwise import reference
 from tileops.elementwise.kernels import (
     FUNCTIONS,
     AlibiTileKernel,
+    DropoutTileKernel,
     GatedTileKernel,
     PointwiseTileKernel,
     SinusoidalTileKernel,
@@ -123,6 +124,24 @@ def _fill(kernel, name, function, shape, dtype, **more):
 
     device = torch.device("cpu")
     return Case(name, kernel, (shape, dtype, device), inputs, expected, **more)
+
+
+def _dropout(name, n, dtype, p, seed):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, float, int]:
+        return torch.randn(n, generator=generator).to(dtype), p, seed
+
+    def expected(x: Tensor, p: float, seed: int) -> Tensor:
+        return reference.dropout(x, p=p, seed=seed)
+
+    return Case(name, DropoutTileKernel, (dtype,), inputs, expected, contains=(ONCE,))
+
+
+CASES += (
+    _dropout("several tiles", N, BF16, 0.3, 2**40 + 3),
+    _dropout("float32", 128 * 4 + 7, F32, 0.75, -1),
+    _dropout("one element", 1, F16, 0.5, 0),
+    _dropout("almost all", 999, F16, 1 - 2.0**-32, 5),
+)
 
 
 STORED = {"contains": ("store_global_128",)}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from tileops.elementwise.kernels.dropout import (
+    DropoutCall,
+    DropoutFwdInterface,
+    DropoutPortableKernel,
+    DropoutTileKernel,
+)
 from tileops.elementwise.kernels.fills import AlibiTileKernel, SinusoidalTileKernel
 from tileops.elementwise.kernels.generative import (
     AlibiCall,
     AlibiFwdInterface,
     AlibiPortableKernel,
-    DropoutCall,
-    DropoutFwdInterface,
-    DropoutPortableKernel,
     SinusoidalCall,
     SinusoidalFwdInterface,
     SinusoidalPortableKernel,
@@ -54,6 +57,7 @@ __all__ = [
     "DropoutCall",
     "DropoutFwdInterface",
     "DropoutPortableKernel",
+    "DropoutTileKernel",
     "SinusoidalCall",
     "SinusoidalFwdInterface",
     "SinusoidalPortableKernel",

@@ -1,4 +1,4 @@
-"""Interfaces of tensors made of parameters or of random words, and their implementations."""
+"""Interfaces of tensors made of parameters alone, and their implementations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tileops._kernels.philox import WORD, philox, words
 from tileops.kernels import CallSpec, KernelInterface, PortableKernel
 
 
@@ -90,62 +89,3 @@ class SinusoidalPortableKernel(PortableKernel[SinusoidalCall], SinusoidalFwdInte
         start, further = (torch.exp(position[:, None] * rate) for position in (first, within))
         both = torch.view_as_real(start[:, None] * (1j * further))
         return both.view(-1, call.d_model)[: call.seq_len].to(call.dtype)
-
-
-@dataclass(frozen=True)
-class DropoutCall(CallSpec):
-    """Dropout with a probability in `[0, 1]`: 0 copies, 1 writes zeros and reads nothing."""
-
-    p: float
-    seed: int
-    dtype: torch.dtype
-
-
-class DropoutFwdInterface(KernelInterface):
-    """`input / (1 - p)` where an element is kept, else 0.
-
-    Element `i`, counted in the order of axes, is kept where word `i % 4` of Philox4x32-10 with the
-    key `seed` and the counter `i // 4` (64 bits each, the low word first) is at least
-    `p * 2^32`.
-    """
-
-    request = DropoutCall
-
-    @abstractmethod
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop elements.
-
-        Args:
-            input: any shape, `call.dtype`, contiguous, on `call.device`; read.
-
-        Returns:
-            A new contiguous tensor of its shape in `call.dtype`, scaled in float32, rounded once.
-        """
-
-
-class DropoutPortableKernel(PortableKernel[DropoutCall], DropoutFwdInterface):
-    """Dropout by torch, in pieces whose random words stay in the cache."""
-
-    PIECE = 1 << 17
-    """Elements whose random words are drawn at once; a multiple of 4."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop elements."""
-        if self.call.p == 0:
-            return input.clone()
-        if self.call.p == 1:
-            return torch.zeros_like(input)
-        output = torch.empty_like(input)
-        given, made = input.view(-1), output.view(-1)
-        for start in range(0, given.numel(), self.PIECE):
-            piece = slice(start, start + self.PIECE)
-            made[piece] = self._dropped(given[piece], start)
-        return output
-
-    def _dropped(self, given: Tensor, start: int) -> Tensor:
-        """The elements that begin at `start`, a multiple of 4, kept and scaled or 0."""
-        count, least = given.numel(), math.ceil(self.call.p * 2**32)
-        block = torch.arange(start // 4, (start + count + 3) // 4, device=given.device)
-        drawn = philox(words(self.call.seed), (block & WORD, block >> 32, 0, 0))
-        kept = torch.stack([word >= least for word in drawn], -1).view(-1)[:count]
-        return torch.where(kept, given.float() / (1 - self.call.p), 0.0)

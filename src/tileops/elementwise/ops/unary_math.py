@@ -6,7 +6,12 @@ import torch
 from torch import Tensor
 
 from tileops._core.op import Op
-from tileops.elementwise.kernels import DropoutCall, DropoutFwdInterface, DropoutPortableKernel
+from tileops.elementwise.kernels import (
+    DropoutCall,
+    DropoutFwdInterface,
+    DropoutPortableKernel,
+    DropoutTileKernel,
+)
 from tileops.elementwise.ops.pointwise import PredicateOp, UnaryOp
 
 __all__ = [
@@ -208,7 +213,7 @@ class DropoutFwdOp(Op):
     Source: `torch.nn.functional.dropout`, in distribution.
     """
 
-    kernel_types = {"portable": DropoutPortableKernel}
+    kernel_types = {"tile": DropoutTileKernel, "portable": DropoutPortableKernel}
     interfaces = {"dropout": DropoutFwdInterface}
 
     def __init__(
@@ -227,5 +232,5 @@ class DropoutFwdOp(Op):
     def forward(self, input: Tensor) -> Tensor:
         """Drop elements of `input`."""
         p = self.p if self.training else 0.0
-        call = DropoutCall(p, self.seed, input.dtype, device=input.device)
-        return self.kernel_for("dropout", call)(input.contiguous())
+        kernel = self.kernel_for("dropout", DropoutCall(input.dtype, device=input.device))
+        return kernel(input.contiguous(), p, self.seed)

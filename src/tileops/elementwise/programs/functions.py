@@ -90,8 +90,7 @@ def _div(x: Any, y: Any, *, rounding_mode: str | None) -> Any:
 def _floor_div(x: Any, y: Any) -> Any:
     """The true quotient towards -inf."""
     nearest, rest, near = _nearest_quotient(x, y)
-    whole = kept(_choose(_against(rest, y), nearest - 1.0, nearest))
-    whole = _choose(_equal(whole, 0.0), _libm("copysignf", 0.0, nearest), whole)
+    whole = _choose(_against(rest, y), nearest - 1.0, nearest)
     return _unless(near, whole, lambda: _floor_div_by_fmod(x, y))
 
 
@@ -102,8 +101,9 @@ def _floor_div_by_fmod(x: Any, y: Any) -> Any:
     whole = kept(_choose(_against(rest, y), whole - 1.0, whole))
     down = kept(_libm("floorf", whole))
     down = _choose(whole - down > 0.5, down + 1.0, down)
-    down = _choose(_equal(whole, 0.0), _libm("copysignf", 0.0, x / y), down)
-    return _choose(_equal(y, 0.0), x / y, down)
+    quotient = kept(x / y)
+    down = _choose(_equal(whole, 0.0), _libm("copysignf", 0.0, quotient), down)
+    return _choose(_equal(y, 0.0), quotient, down)
 
 
 def _against(rest: Any, y: Any) -> Any:

@@ -22,6 +22,7 @@ from tileops.attention.programs.latent_rows import build_latent_decode_rows
 from tileops.attention.programs.packed import build_attention_packed, build_attention_paged
 from tileops.attention.programs.rotation import Rotation
 from tileops.attention.programs.softmax import Heads
+from tileops.elementwise.programs import build_dropout
 from tileops.gemm.kernels import PACKED_CUTS
 from tileops.gemm.programs import (
     Groups,
@@ -42,7 +43,14 @@ from tileops.moe.programs import (
     build_pre_permute,
     build_top_k,
 )
-from tileops.norm.programs import Channels, Norm, build_norm_on_chip, build_norm_streaming
+from tileops.norm.programs import (
+    Channels,
+    Norm,
+    build_batch_norm_bwd,
+    build_batch_norm_bwd_sums,
+    build_norm_on_chip,
+    build_norm_streaming,
+)
 from tileops.reduction.programs import (
     Columns,
     Rows,
@@ -183,6 +191,9 @@ PROGRAMS = {
     "shared softmax": lambda: build_softmax_split(
         "bfloat16", "bfloat16", log=False, vector=8, threads=256, unroll=2
     ),
+    "sums of batch norm": lambda: build_batch_norm_bwd_sums("float16", 8, threads=256, unroll=2),
+    "gradients of batch norm": lambda: build_batch_norm_bwd("float16", 8, threads=256, unroll=2),
+    "dropout": lambda: build_dropout("bfloat16", 8, threads=128),
     "draws": lambda: build_sampling(4, threads=1024, unroll=4),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "batch, wide tile": lambda: gemm(False, False, 128, 256, 64, 4, batched=True),

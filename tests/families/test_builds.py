@@ -23,6 +23,7 @@ from tileops.elementwise.kernels.layout import arrange
 from tileops.kernels import CallSpec, Kernel
 from tileops.norm.kernels import (
     AdaLayerNormCall,
+    BatchNormBwdCall,
     GroupNormCall,
     InstanceNormCall,
     LayerNormCall,
@@ -75,6 +76,7 @@ CALLS: dict[str, Callable[[int], CallSpec]] = {
     "instance norm": lambda rows: InstanceNormCall(
         True, 0.1, 1e-6, False, True, True, BF16, 64, 49, **HOPPER
     ),
+    "gradients of batch norm": lambda rows: BatchNormBwdCall(49, 49 * rows, BF16, **HOPPER),
     "gate": lambda rows: GatedCall("silu", 4096, BF16, **HOPPER),
     "dropout": lambda rows: DropoutCall(BF16, **HOPPER),
     "flat": pointwise("add", lambda rows: (rows, 63), lambda rows: (rows, 63)),

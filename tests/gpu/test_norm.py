@@ -8,6 +8,7 @@ import torch
 from tileops.norm import (
     AdaLayerNormFwdOp,
     AdaLayerNormZeroFwdOp,
+    BatchNormBwdOp,
     FusedAddRMSNormFwdOp,
     GroupNormFwdOp,
     InstanceNormFwdOp,
@@ -206,6 +207,39 @@ def test_running_statistics_are_left_to_torch(draw, serving):
     op = InstanceNormFwdOp()
     op(draw(2, 6, 100), draw(6), draw(6).square())
     assert serving(op, "instance_norm") == {"InstanceNormPortableKernel"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_of_batch_norm_are_accurate(draw, serving, dtype):
+    op = BatchNormBwdOp()
+    for shape in ((8, 64, 32, 32), (3, 5, 7, 7), (2, 1, 300, 1000), (4099, 37), (1, 2, 1)):
+        grad, x = draw(*shape, dtype=dtype), draw(*shape, dtype=dtype) + 1
+        axes = (0, *range(2, len(shape)))
+        mean = x.double().mean(axes).float()
+        rstd = (x.double().var(axes, correction=0) + 1e-5).rsqrt().float()
+        given = grad, x, draw(shape[1]), mean, rstd
+        expected = reference.batch_norm_bwd(grad.double(), x.double(), *given[2:])
+        grad_x, *others = op(*given)
+        torch.testing.assert_close(grad_x.double(), expected[0], **TOLERANCE[dtype])
+        scale = x[:, 0].numel() ** 0.5
+        for found, exact in zip(others, expected[1:], strict=True):
+            torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5 * scale)
+    assert serving(op, "batch_norm_bwd") == {"BatchNormBwdTileKernel"}
+    grad_x, *others = op(grad[:0], x[:0], *given[2:])
+    assert grad_x.shape == (0, 2, 1)
+    assert all(other.eq(0).all() for other in others)
+
+
+def test_gradients_of_batch_norm_beyond_31_bits(draw):
+    x = torch.zeros(2, 3, 1 << 29, dtype=torch.bfloat16, device="cuda")
+    grad, op = x.clone(), BatchNormBwdOp()
+    x[1, 2, -1], grad[1, 2, -1] = 2.0, 3.0
+    weight, mean, rstd = torch.ones(3, 3, device="cuda")
+    grad_x, grad_weight, grad_bias = op(grad, x, weight, mean, rstd)
+    assert grad_weight.tolist() == [0.0, 0.0, 3.0]
+    assert grad_bias.tolist() == [0.0, 0.0, 3.0]
+    assert grad_x[1, 2, -1] == 3.0
+    assert grad_x[0].abs().max() < 1e-8
 
 
 def test_channels_beyond_31_bits_are_reached():

@@ -12,6 +12,7 @@ from tileops.norm.kernels import (
     AddLayerNormStreamingKernel,
     AddRMSNormOnChipKernel,
     AddRMSNormStreamingKernel,
+    BatchNormBwdTileKernel,
     GroupNormOnChipKernel,
     InstanceNormOnChipKernel,
     LayerNormOnChipKernel,
@@ -19,7 +20,7 @@ from tileops.norm.kernels import (
     RMSNormOnChipKernel,
     RMSNormStreamingKernel,
 )
-from tileops.norm.reference import group_norm, instance_norm, layer_norm, rms_norm
+from tileops.norm.reference import batch_norm_bwd, group_norm, instance_norm, layer_norm, rms_norm
 
 EPS = 1e-5
 
@@ -106,7 +107,21 @@ def _channels(kernel, name, samples, split, dtype, weighted, biased, **more):
     return Case(name, kernel, (split, dtype, EPS, weighted, biased), inputs, expected, **more)
 
 
+def _batch(name, shape, dtype, vector, **more):
+    """Gradients of BatchNorm of channels far from zero."""
+
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        x = (torch.randn(shape, generator=generator) + 3).to(dtype)
+        grad = torch.randn(shape, generator=generator).to(dtype)
+        weight, rstd = torch.rand(2, shape[1], generator=generator) + 0.5
+        return grad, x, weight, 3 + 0.1 * torch.randn(shape[1], generator=generator), rstd
+
+    constants = (vector, dtype)
+    return Case(name, BatchNormBwdTileKernel, constants, inputs, batch_norm_bwd, **more)
+
+
 WIDE = ("uint4", "store_global_128")
+SMALL = {"config": {"threads": 64, "unroll": 1}, "absolute": 1e-3}
 
 CASES = (
     _on_chip("row of a block", 3, 4096, torch.bfloat16, True, contains=WIDE),
@@ -146,4 +161,8 @@ CASES = (
     _channels(GroupNormOnChipKernel, "long", 1, (2, 8, 900), torch.float32, True, True),
     _channels(InstanceNormOnChipKernel, "wide", 3, (6, 1, 1024), torch.bfloat16, True, True),
     _channels(InstanceNormOnChipKernel, "no weight", 2, (3, 1, 900), torch.float16, False, False),
+    _batch("several parts", (3, 2, 8800), torch.bfloat16, 8, contains=WIDE, **SMALL),
+    _batch("two in flight", (2, 3, 1200), torch.float32, 4, absolute=1e-3),
+    _batch("ends inside", (5, 3, 49), torch.float16, 1, **SMALL),
+    _batch("features", (300, 7, 1), torch.float32, 1, **SMALL),
 )

@@ -5,6 +5,7 @@ Of rows, of channels, and fused with what follows; gradients.
 
 from __future__ import annotations
 
+from tileops.norm.kernels.batch_tiles import BatchNormBwdTileKernel
 from tileops.norm.kernels.channels import (
     BatchNormBwdCall,
     BatchNormBwdInterface,
@@ -111,6 +112,7 @@ __all__ = [
     "BatchNormBwdCall",
     "BatchNormBwdInterface",
     "BatchNormBwdPortableKernel",
+    "BatchNormBwdTileKernel",
     "AddRMSNormQuantCall",
     "AddRMSNormQuantFwdInterface",
     "AddRMSNormQuantPortableKernel",

@@ -256,8 +256,16 @@ class GroupNormPortableKernel(PortableKernel[GroupNormCall], GroupNormFwdInterfa
 
 @dataclass(frozen=True)
 class BatchNormBwdCall(CallSpec):
-    """Gradients of BatchNorm in training."""
+    """Gradients of BatchNorm in training.
 
+    Args:
+        length: elements of a channel of a sample.
+        count: elements of a channel in all samples.
+        dtype: element type of the data and of their gradients.
+    """
+
+    length: int
+    count: int
     dtype: torch.dtype
 
 

@@ -1,7 +1,7 @@
 """Kernels of row-wise norms that TileLang makes: rows that registers hold, and longer ones.
 
 Groups of the channels of a sample are rows, too. Running statistics are left to torch, and so is
-BatchNorm, whose channels are no rows of memory.
+BatchNorm, whose channels are no rows of memory; of its gradients `batch_tiles.py` takes care.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from tileops.norm.kernels import (
     BatchNormBwdCall,
     BatchNormBwdInterface,
     BatchNormBwdPortableKernel,
+    BatchNormBwdTileKernel,
     BatchNormFwdInterface,
     BatchNormPortableKernel,
     GroupNormCall,
@@ -108,16 +109,19 @@ class BatchNormBwdOp(Op):
     Source: `aten.native_batch_norm_backward`.
     """
 
-    kernel_types = {"portable": BatchNormBwdPortableKernel}
+    kernel_types = {"tile": BatchNormBwdTileKernel, "portable": BatchNormBwdPortableKernel}
     interfaces = {"batch_norm_bwd": BatchNormBwdInterface}
 
     def forward(
         self, grad_out: Tensor, x: Tensor, weight: Tensor, mean: Tensor, rstd: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute the gradients."""
-        kernel = self.kernel_for("batch_norm_bwd", BatchNormBwdCall(x.dtype, device=x.device))
+        channels = as_channels(x)
+        batch, _, length = channels.shape
+        call = BatchNormBwdCall(length, batch * length, x.dtype, device=x.device)
         statistics = (vector.contiguous() for vector in (weight, mean, rstd))
-        grad_x, grad_weight, grad_bias = kernel(as_channels(grad_out), as_channels(x), *statistics)
+        kernel = self.kernel_for("batch_norm_bwd", call)
+        grad_x, grad_weight, grad_bias = kernel(as_channels(grad_out), channels, *statistics)
         return grad_x.view(x.shape), grad_weight, grad_bias
 
 

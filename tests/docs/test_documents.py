@@ -43,12 +43,16 @@ def test_examples_run(path: Path) -> None:
 
     A block marked `file NAME` is a file that lies where the later ones run, `fragment` is parsed
     only, `raises ERROR` raises what its last line begins, and what is marked `tilelang` needs it.
-    What is appended to the tree and what runs there is the matter of `test_contributing`.
+    One marked `append NAME` is added to such a file; what is appended to the tree and what runs there
+    is the matter of `test_contributing`.
     """
     names: dict[str, Any] = {"__name__": "example"}
     for (language, *words), body in filter(itemgetter(0), all_fences(path)):
         if words[:1] == ["file"]:
             write(Path(words[1]), body)
+        elif words[:1] == ["append"] and Path(words[1]).exists():
+            with Path(words[1]).open("a", encoding="utf-8") as file:
+                file.write(f"{body}\n")
         elif language == "console" and words in RUNNABLE:
             run_session(body)
         elif language == "python":

@@ -30,6 +30,18 @@ def top_p(op: Any, logits: Tensor, p: Tensor) -> Tensor:
     weights = ordered.float().softmax(-1)
     above = weights.cumsum(-1) - weights
     first = torch.searchsorted(-ordered, -ordered.contiguous())
-    kept = above.gather(-1, first) < p[:, None]
+    kept = (above.gather(-1, first) < p[:, None]) | (p[:, None] >= 1)
     keeps = torch.zeros_like(kept).scatter(-1, place, kept)
     return logits.masked_fill(~keeps, -torch.inf)
+
+
+@baseline("torch", "TopKTopPMaskFwdOp")
+def top_k_top_p(op: Any, logits: Tensor, k: Tensor, p: Tensor) -> Tensor:
+    ordered, place = logits.sort(-1, descending=True)
+    last = (k.clamp(1, logits.shape[1]).long() - 1)[:, None]
+    ordered = ordered.masked_fill(ordered < ordered.gather(1, last), -torch.inf)
+    weights = ordered.float().softmax(-1)
+    above = weights.cumsum(-1) - weights
+    first = torch.searchsorted(-ordered, -ordered.contiguous())
+    kept = (above.gather(-1, first) < p[:, None]) | (p[:, None] >= 1)
+    return torch.empty_like(logits).scatter_(-1, place, ordered.masked_fill(~kept, -torch.inf))

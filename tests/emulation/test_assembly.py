@@ -60,7 +60,12 @@ from tileops.reduction.programs import (
     build_softmax_split,
     fold_of,
 )
-from tileops.sampling.programs import build_sampling
+from tileops.sampling.programs import (
+    Masking,
+    build_logit_mask,
+    build_min_p_mask,
+    build_sampling,
+)
 
 HEADERS = Path(tilelang.__file__).parent
 COMMAND = ("nvcc", "-std=c++20", "-O3", "-arch=sm_90a", "-cubin", "-Xptxas", "-v",
@@ -194,6 +199,13 @@ PROGRAMS = {
     "sums of batch norm": lambda: build_batch_norm_bwd_sums("float16", 8, threads=256, unroll=2),
     "gradients of batch norm": lambda: build_batch_norm_bwd("float16", 8, threads=256, unroll=2),
     "dropout": lambda: build_dropout("bfloat16", 8, threads=128),
+    "mask by rank and probability": lambda: build_logit_mask(
+        Masking("float32", 4, 2, 1024, 4), has_k=True, has_p=True
+    ),
+    "mask by probability": lambda: build_logit_mask(
+        Masking("bfloat16", 8, 1, 1024, 2), has_k=False, has_p=True
+    ),
+    "mask by the largest": lambda: build_min_p_mask(Masking("bfloat16", 8, 2, 1024, 4)),
     "draws": lambda: build_sampling(4, threads=1024, unroll=4),
     "wide tile": lambda: gemm(False, True, 128, 256, 64, 4),
     "batch, wide tile": lambda: gemm(False, False, 128, 256, 64, 4, batched=True),

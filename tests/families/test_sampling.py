@@ -16,6 +16,7 @@ from tileops.sampling import (
     TopPMaskFwdOp,
     reference,
 )
+from tileops.sampling.kernels import sharing
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 INF = math.inf
@@ -68,6 +69,53 @@ def test_p_at_its_ends(close):
     close(MinPMaskFwdOp()(x, torch.tensor([0.0])), x)
     close(MinPMaskFwdOp()(x, torch.tensor([1.0])), row(-INF, 3.0, -INF, -INF))
     close(MinPMaskFwdOp()(row(INF, 1.0), torch.tensor([0.0])), row(INF, 1.0))
+
+
+def test_all_stay_from_a_whole_share_on(draw, close):
+    # Equal logits and a tail that no sum of float32 can tell from nothing.
+    x = torch.cat((draw(2, 300, dtype=torch.float16).round(), torch.full((2, 9), -200.0).half()), 1)
+    x[1, 4] = INF
+    p = torch.tensor([1.0, 3.0])
+    close(TopPMaskFwdOp()(x, p), x, 0)
+    close(TopKTopPMaskFwdOp()(x, ints(50, 400), p), TopKMaskFwdOp()(x, ints(50, 400)), 0)
+
+
+def test_what_is_no_number(close):
+    nan = math.nan
+    x = row(1.0, nan, 3.0, 2.0)
+    nothing = torch.full((1, 4), -INF)
+    close(TopKMaskFwdOp()(x, ints(1)), nothing)  # the largest is the NaN
+    close(TopKMaskFwdOp()(x, ints(3)), row(-INF, -INF, 3.0, 2.0))
+    torch.testing.assert_close(TopKMaskFwdOp()(x, ints(4)), x, rtol=0, atol=0, equal_nan=True)
+    close(TopPMaskFwdOp()(x, torch.tensor([0.9])), nothing)
+    torch.testing.assert_close(
+        TopPMaskFwdOp()(x, torch.tensor([1.0])), x, rtol=0, atol=0, equal_nan=True
+    )
+    close(TopKTopPMaskFwdOp()(x, ints(3), torch.tensor([0.5])), row(-INF, -INF, 3.0, -INF))
+    close(TopKTopPMaskFwdOp()(x, ints(9), torch.tensor([0.5])), nothing)
+    close(TopPMaskFwdOp()(row(INF, 1.0), torch.tensor([0.5])), row(-INF, -INF))
+    close(TopPMaskFwdOp()(row(2.0, 1.0), torch.tensor([nan])), row(-INF, -INF))
+
+
+@pytest.mark.parametrize("shape", [(6, 1), (6, 40)])
+def test_rows_of_any_kind_are_those_of_the_reference(draw, close, shape):
+    x = draw(*shape, dtype=torch.float16).round()
+    x[0, 0], x[1, -1], x[2] = math.nan, INF, -INF
+    x[3, ::2], x[3, 1::2] = -0.0, 0.0
+    k = ints(2, 3, 1, 5, 40, 41)
+    p = torch.tensor([0.5, 0.3, 0.9, 0.4, 0.8, math.nan])
+    close(TopKMaskFwdOp()(x, k), reference.topk_mask(x, k), 0)
+    close(TopPMaskFwdOp()(x, p), reference.topp_mask(x, p), 0)
+    close(MinPMaskFwdOp()(x, p), reference.minp_mask(x, p), 0)
+    close(TopKTopPMaskFwdOp()(x, k, p), reference.topk_topp_mask(x, k, p), 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "blocks"),
+    [(1, 128256, 8), (1, 5000, 1), (17, 128256, 4), (66, 9000, 2), (67, 9000, 1)],
+)
+def test_few_long_rows_are_shared(rows, n, blocks):
+    assert sharing(rows, n) == blocks
 
 
 def test_rows_that_are_masked_already(close):

@@ -91,7 +91,8 @@ class SamplingFromProbsFwdOp(_ops.SamplingFromProbsFwdOp):
 class TopKMaskFwdOp(_ops.TopKMaskFwdOp):
     """Keep the `k` largest logits of each row and all that equal the last of them.
 
-    `k` is positive; from the row's length on it leaves the row untouched.
+    `k` is positive; from the row's length on it leaves the row untouched. Below, a NaN counts as
+    larger than all numbers, and is masked.
 
     Source: FlashInfer's `top_k_mask_logits`.
     """
@@ -162,8 +163,9 @@ class TopKTopPMaskFwdOp(_ops.TopKTopPMaskFwdOp):
 class TopPMaskFwdOp(_ops.TopPMaskFwdOp):
     """Keep each logit while the total probability of strictly larger ones is less than `p`.
 
-    Equal logits stay or go together; `p = 0` masks the whole row, `p = 1` keeps all whose
-    probability the sum can tell from 0. Probabilities are float32.
+    Equal logits stay or go together; `p = 0` masks the whole row, `p = 1` leaves it untouched.
+    Sums of probabilities are float32 or wider. A row whose softmax is not a number, since it holds
+    a NaN or infinity or nothing but -inf, is masked whole where `p < 1`.
 
     Source: FlashInfer's `top_p_renorm_probs`, on logits.
     """

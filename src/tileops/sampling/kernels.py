@@ -1,7 +1,7 @@
 """Kernel interfaces of the sampling family and their plain-torch implementations.
 
 Settings and random state stay on the device: nothing here waits for it. Not for TileLang programs,
-which `programs.py` holds.
+which `programs` holds.
 """
 
 from __future__ import annotations
@@ -14,21 +14,50 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tileops._core.dispatch.toolchain import HOPPER
+from tileops._core.dispatch.toolchain import HOPPER, dtype_name
 from tileops._kernels.alignment import aligned, widest_access
 from tileops._kernels.philox import WORD, philox
 from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 _WARP = 32
+_BLOCKS = 132  # that run at once
+_LEAST = 4096  # logits of a block that shares a row
+_MOST = 1 << 22  # logits of a row whose weights can be added up
+_VECTORS = 4  # a thread has in flight
+
+
+def sharing(rows: int, n: int) -> int:
+    """Blocks that share each of some rows of length `n`: as many as run at once, a power of two."""
+    blocks = 8
+    while blocks > 1 and (rows * blocks > _BLOCKS or n < blocks * _LEAST):
+        blocks //= 2
+    return blocks
+
+
+def _refused_row(n: int | None) -> str | None:
+    """Why a TileLang kernel does not filter rows of this length."""
+    if not n or n >= _MOST:
+        return "filters rows of known length, positive and below 2^22"
+    return None
 
 
 @dataclass(frozen=True)
 class LogitMaskCall(CallSpec):
-    """A filter of logits by rank, by probability, or by rank and then probability."""
+    """A filter of logits by rank, by probability, or by rank and then probability.
+
+    Args:
+        has_k: whether it is by rank.
+        has_p: whether it is by probability.
+        dtype: element type of the logits.
+        n: length of a row on an accelerator; None where nobody asks.
+        blocks: of a device that share a row.
+    """
 
     has_k: bool
     has_p: bool
     dtype: torch.dtype
+    n: int | None = None
+    blocks: int = 1
 
 
 class LogitMaskFwdInterface(KernelInterface):
@@ -46,12 +75,14 @@ class LogitMaskFwdInterface(KernelInterface):
                 equal the last; all where it is `V` or more; None exactly when `call.has_k` is
                 false; read.
             p: `[B]` float32, contiguous: a logit stays while the probability of all logits above
-                it is less, in a softmax over what `k` left; None exactly when `call.has_p` is
-                false; read.
+                it is less, in a softmax over what `k` left, all of which stays where it is 1 or
+                more; None exactly when `call.has_p` is false; read.
 
         Returns:
             A new contiguous `[B, V]` in `call.dtype`: logits that stay are bit-identical, others
-            -inf. Probabilities and their sums are float32 or wider.
+            -inf. Probabilities and their sums are float32 or wider. `k` counts a NaN as above all
+            others, and leaves none unless it leaves the row untouched; where there is no softmax,
+            since a NaN or infinity is left to it or nothing but -inf, `p` below 1 masks the row.
         """
 
 
@@ -69,13 +100,13 @@ class LogitMaskPortableKernel(PortableKernel[LogitMaskCall], LogitMaskFwdInterfa
         stays = None
         if k is not None:
             place = (k.long() - 1).clamp(max=last)[:, None]
-            threshold = ordered.gather(1, place)
-            stays = (logits >= threshold) | (k[:, None] > last)
-            ordered = ordered.masked_fill((ordered < threshold) & (k[:, None] <= last), -torch.inf)
+            threshold, all_stay = ordered.gather(1, place), k[:, None] > last
+            stays = (logits >= threshold) | all_stay
+            ordered = ordered.masked_fill(~((ordered >= threshold) | all_stay), -torch.inf)
         if p is not None:
             count = (self._mass_above(ordered) < p[:, None]).sum(1, keepdim=True)
             threshold = ordered.gather(1, (count - 1).clamp(min=0))
-            probable = (logits >= threshold) & (count > 0)
+            probable = (logits >= threshold) & (count > 0) | (p[:, None] >= 1)
             stays = probable if stays is None else stays & probable
         return logits if stays is None else logits.masked_fill(~stays, -torch.inf)
 
@@ -90,11 +121,74 @@ class LogitMaskPortableKernel(PortableKernel[LogitMaskCall], LogitMaskFwdInterfa
         return torch.where(first, before, -1).cummax(-1).values
 
 
+class LogitMaskRadixKernel(Kernel, LogitMaskFwdInterface):
+    """Filters by a block for each row, or several, which find the last logit that stays by digits.
+
+    Args:
+        dtype: element type of the logits.
+        has_k: whether a row is filtered by rank.
+        has_p: whether it is filtered by probability.
+        vector: elements of one access, a divisor of the rows' length.
+        blocks: that share a row.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(
+        self, dtype: torch.dtype, has_k: bool, has_p: bool, vector: int, blocks: int
+    ) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.has_k, self.has_p = has_k, has_p
+        self.vector, self.blocks = vector, blocks
+
+    @classmethod
+    def refusal(cls, call: LogitMaskCall) -> str | None:
+        """Refuses empty rows, and those whose weights its sums cannot hold."""
+        return _refused_row(call.n) or super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: LogitMaskCall) -> tuple[Hashable, Callable[[], LogitMaskRadixKernel]]:
+        """One build for all rows that allow the same accesses and are shared alike."""
+        assert call.n is not None
+        vector = widest_access(call.n, call.dtype)
+        constants = call.dtype, call.has_k, call.has_p, vector, call.blocks
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """A whole block, and as many bytes in flight as its registers hold."""
+        return {"threads": 1024, "unroll": _VECTORS * 4 // max(4, self.vector)}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.sampling.programs import Masking, build_logit_mask
+
+        how = Masking(dtype_name(self.dtype), self.vector, self.blocks, **config)
+        return build_logit_mask(how, has_k=self.has_k, has_p=self.has_p).compile(HOPPER)
+
+    def forward(self, logits: Tensor, k: Tensor | None, p: Tensor | None) -> Tensor:
+        """Filter every row."""
+        masked = torch.empty_like(logits)
+        if len(logits):
+            settings = (aligned(setting) for setting in (k, p) if setting is not None)
+            self.program()(aligned(logits), *settings, masked)
+        return masked
+
+
 @dataclass(frozen=True)
 class MinPMaskCall(CallSpec):
-    """A filter of logits by probability relative to the most probable one."""
+    """A filter of logits by probability relative to the most probable one.
+
+    Args:
+        dtype: element type of the logits.
+        n: length of a row on an accelerator; None where nobody asks.
+        blocks: of a device that share a row.
+    """
 
     dtype: torch.dtype
+    n: int | None = None
+    blocks: int = 1
 
 
 class MinPMaskFwdInterface(KernelInterface):
@@ -124,6 +218,53 @@ class MinPMaskPortableKernel(PortableKernel[MinPMaskCall], MinPMaskFwdInterface)
         threshold = logits.amax(-1, keepdim=True).float() + min_p[:, None].log()
         stays = (logits.float() >= threshold) | (min_p[:, None] == 0)
         return logits.masked_fill(~stays, -torch.inf)
+
+
+class MinPMaskTileKernel(Kernel, MinPMaskFwdInterface):
+    """The filter by a block for each row, or several, which read it twice.
+
+    Args:
+        dtype: element type of the logits.
+        vector: elements of one access, a divisor of the rows' length.
+        blocks: that share a row.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(self, dtype: torch.dtype, vector: int, blocks: int) -> None:
+        super().__init__()
+        self.dtype, self.vector, self.blocks = dtype, vector, blocks
+
+    @classmethod
+    def refusal(cls, call: MinPMaskCall) -> str | None:
+        """Refuses rows of unknown length."""
+        return _refused_row(call.n) or super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: MinPMaskCall) -> tuple[Hashable, Callable[[], MinPMaskTileKernel]]:
+        """One build for all rows that allow the same accesses and are shared alike."""
+        assert call.n is not None
+        constants = call.dtype, widest_access(call.n, call.dtype), call.blocks
+        return constants, lambda: cls(*constants)
+
+    @property
+    def default_config(self) -> Mapping[str, Any]:
+        """A whole block, and as many bytes in flight as its registers hold."""
+        return {"threads": 1024, "unroll": _VECTORS}
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.sampling.programs import Masking, build_min_p_mask
+
+        how = Masking(dtype_name(self.dtype), self.vector, self.blocks, **config)
+        return build_min_p_mask(how).compile(HOPPER)
+
+    def forward(self, logits: Tensor, min_p: Tensor) -> Tensor:
+        """Filter every row."""
+        masked = torch.empty_like(logits)
+        if len(logits):
+            self.program()(aligned(logits), aligned(min_p), masked)
+        return masked
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from tileops._core.op import Op
@@ -9,13 +11,16 @@ from tileops.sampling.kernels import (
     LogitMaskCall,
     LogitMaskFwdInterface,
     LogitMaskPortableKernel,
+    LogitMaskRadixKernel,
     MinPMaskCall,
     MinPMaskFwdInterface,
     MinPMaskPortableKernel,
+    MinPMaskTileKernel,
     SamplingCall,
     SamplingFwdInterface,
     SamplingPortableKernel,
     SamplingTileKernel,
+    sharing,
 )
 
 __all__ = [
@@ -27,15 +32,23 @@ __all__ = [
 ]
 
 
+def _rows(logits: Tensor) -> dict[str, Any]:
+    """What call specs say of rows on an accelerator."""
+    if not logits.is_cuda:
+        return {}
+    return {"n": logits.shape[1], "blocks": sharing(*logits.shape)}
+
+
 class _LogitMaskOp(Op):
     """Sets improbable logits to -inf."""
 
-    kernel_types = {"portable": LogitMaskPortableKernel}
+    kernel_types = {"radix": LogitMaskRadixKernel, "portable": LogitMaskPortableKernel}
     interfaces = {"logit_mask": LogitMaskFwdInterface}
 
     def _mask(self, logits: Tensor, k: Tensor | None, p: Tensor | None) -> Tensor:
         """Filter by rank, then by probability."""
-        call = LogitMaskCall(k is not None, p is not None, logits.dtype, device=logits.device)
+        has = k is not None, p is not None
+        call = LogitMaskCall(*has, logits.dtype, **_rows(logits), device=logits.device)
         settings = (None if setting is None else setting.contiguous() for setting in (k, p))
         return self.kernel_for("logit_mask", call)(logits.contiguous(), *settings)
 
@@ -43,7 +56,8 @@ class _LogitMaskOp(Op):
 class TopKMaskFwdOp(_LogitMaskOp):
     """Keep the `k` largest logits of each row and all that equal the last of them.
 
-    `k` is positive; from the row's length on it leaves the row untouched.
+    `k` is positive; from the row's length on it leaves the row untouched. Below, a NaN counts as
+    larger than all numbers, and is masked.
 
     Source: FlashInfer's `top_k_mask_logits`.
     """
@@ -61,20 +75,22 @@ class MinPMaskFwdOp(Op):
     Source: min-p sampling as vLLM has it.
     """
 
-    kernel_types = {"portable": MinPMaskPortableKernel}
+    kernel_types = {"rows": MinPMaskTileKernel, "portable": MinPMaskPortableKernel}
     interfaces = {"min_p_mask": MinPMaskFwdInterface}
 
     def forward(self, logits: Tensor, min_p: Tensor) -> Tensor:
         """Filter `logits`."""
-        kernel = self.kernel_for("min_p_mask", MinPMaskCall(logits.dtype, device=logits.device))
+        call = MinPMaskCall(logits.dtype, **_rows(logits), device=logits.device)
+        kernel = self.kernel_for("min_p_mask", call)
         return kernel(logits.contiguous(), min_p.contiguous())
 
 
 class TopPMaskFwdOp(_LogitMaskOp):
     """Keep each logit while the total probability of strictly larger ones is less than `p`.
 
-    Equal logits stay or go together; `p = 0` masks the whole row, `p = 1` keeps all whose
-    probability the sum can tell from 0. Probabilities are float32.
+    Equal logits stay or go together; `p = 0` masks the whole row, `p = 1` leaves it untouched.
+    Sums of probabilities are float32 or wider. A row whose softmax is not a number, since it holds
+    a NaN or infinity or nothing but -inf, is masked whole where `p < 1`.
 
     Source: FlashInfer's `top_p_renorm_probs`, on logits.
     """

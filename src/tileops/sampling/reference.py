@@ -1,4 +1,4 @@
-"""References of the sampling family: a row at a time in Python numbers."""
+"""References of the sampling family: a row at a time, in float64."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 def topk_mask(logits: Tensor, k: Tensor) -> Tensor:
-    """What is at least the k-th largest stays."""
+    """What is at least the k-th largest stays, NaN being above all and never at least it."""
     result = logits.clone()
     for row, count in zip(result, k.tolist(), strict=True):
         if count < len(row):
-            threshold = sorted(row.tolist(), reverse=True)[count - 1]
-            row[row.double() < threshold] = -torch.inf
+            threshold = row.sort(descending=True).values[count - 1]
+            row[~(row >= threshold)] = -torch.inf
     return result
 
 
@@ -28,16 +28,15 @@ def minp_mask(logits: Tensor, min_p: Tensor) -> Tensor:
 
 
 def topp_mask(logits: Tensor, p: Tensor) -> Tensor:
-    """What has less than `p` of the probability above it stays."""
+    """What has less than `p` of the probability above it stays, all where `p` is 1 or more."""
     result = logits.clone()
     for row, most in zip(result, p.tolist(), strict=True):
-        values = row.tolist()
-        weights = [math.exp(v - max(values)) if v > -math.inf else 0.0 for v in values]
-        total = math.fsum(weights)
-        for place, value in enumerate(values):
-            above = math.fsum(w for v, w in zip(values, weights, strict=True) if v > value)
-            if not (total and above / total < most):
-                row[place] = -torch.inf
+        if most >= 1:
+            continue
+        values, places, counts = row.double().unique(return_inverse=True, return_counts=True)
+        mass = (values - values[-1]).exp() * counts
+        above = mass.flip(0).cumsum(0).flip(0) - mass
+        row[~(above / mass.sum() < most)[places]] = -torch.inf
     return result
 
 

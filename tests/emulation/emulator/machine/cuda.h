@@ -155,6 +155,8 @@ inline float max(float a, float b) { return fmaxf(a, b); }
 inline float min(float a, float b) { return fminf(a, b); }
 inline int max(int a, int b) { return a < b ? b : a; }
 inline int min(int a, int b) { return b < a ? b : a; }
+inline uint max(uint a, uint b) { return a < b ? b : a; }
+inline uint min(uint a, uint b) { return b < a ? b : a; }
 inline int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
 inline int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
@@ -229,6 +231,10 @@ T __shfl_down_sync(unsigned mask, T value, int delta, int width = emu::kWarp) {
 inline unsigned __ballot_sync(unsigned, bool value) { return emu::ballot(value); }
 inline bool __any_sync(unsigned, bool value) { return emu::ballot(value) != 0; }
 inline bool __all_sync(unsigned, bool value) { return emu::ballot(value) == kAllLanes; }
+
+inline void* __cluster_map_shared_rank(const void* pointer, unsigned rank) {
+  return emu::at_rank(pointer, rank);
+}
 
 // Threads are switched only where they wait, so a plain read and write is atomic.
 template <class T, class V>

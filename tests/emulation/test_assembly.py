@@ -95,7 +95,7 @@ def grouped(
 ) -> Program:
     return build_gemm_grouped(
         "bfloat16",
-        tiling=Tiling(*tiling),
+        tiling=Tiling(*tiling, stack=2),
         groups=Groups(**groups),
         blocks=132,
         out_dtype=out_dtype,
@@ -212,14 +212,15 @@ PROGRAMS = {
     "columns that are no panels": lambda: gemm(False, True, 128, 176, 64, 5),
     "four rows": lambda: build_gemv("bfloat16", rows=4, columns=4, threads=128, unroll=2),
     "split": lambda: build_gemm_split("bfloat16", tiling=Tiling(64, 128, 64, 8), splits=2),
-    "groups": lambda: grouped(128, 256, 64, 4, kind="starts"),
-    "aligned groups": lambda: grouped(64, 256, 64, 5, kind="ends", alignment=128),
-    "owners": lambda: grouped(128, 256, 64, 4, kind="owners", most=2048),
+    "groups": lambda: grouped(256, 128, 64, 4, kind="starts"),
+    "aligned groups": lambda: grouped(256, 64, 64, 5, kind="ends", alignment=128),
+    "wide groups": lambda: grouped(256, 96, 64, 3, kind="ends", out_dtype="float32"),
+    "owners": lambda: grouped(256, 144, 64, 4, kind="owners", most=2048),
     "gates": lambda: grouped(
-        128, 256, 64, 3, kind="owners", most=2048, out_dtype="float32", activation="gelu_and_mul"
+        256, 144, 64, 3, kind="owners", most=2048, out_dtype="float32", activation="gelu_and_mul"
     ),
     "gates of slabs": lambda: grouped(
-        64, 256, 64, 5, kind="counts", alignment=128, activation="silu_and_mul"
+        256, 144, 64, 4, kind="counts", alignment=128, activation="silu_and_mul"
     ),
     "rows to experts": lambda: build_pre_permute(
         "bfloat16", experts=256, top_k=8, alignment=16, by_owner=True, shared=True

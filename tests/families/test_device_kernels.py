@@ -27,7 +27,6 @@ from tileops.attention.kernels import (
 from tileops.attention.kernels.device import part_count
 from tileops.gemm import GemmFwdOp, GroupedGemmFwdOp
 from tileops.gemm.kernels import (
-    GROUP_TILES,
     GemmCall,
     GemmPipelinedKernel,
     GemmSplitKernel,
@@ -245,12 +244,14 @@ def test_groups_that_are_refused_say_why(call: GroupedGemmCall, reason: str) -> 
     assert op.key_for("grouped_gemm", call) == "portable"
 
 
-def test_short_groups_are_multiplied_in_low_tiles() -> None:
-    call = grouped_call(8, 8 * 64, 4096, 4096)
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [(1, 32), (32, 48), (48, 64), (100, 128), (128, 128), (256, 128), (300, 128), (1024, 128)],
+)
+def test_tiles_hold_groups_of_equal_sizes_and_short_ones_that_are_longer(rows, columns) -> None:
+    call = grouped_call(8, 8 * rows, 4096, 4096)
     assert GroupedGemmFwdOp().key_for("grouped_gemm", call) == "pipelined"
-    assert GroupedGemmPipelinedKernel.entry_for(call)[0][1] == GROUP_TILES[1]
-    longer = grouped_call(8, 8 * 64 + 1, 4096, 4096)
-    assert GroupedGemmPipelinedKernel.entry_for(longer)[0][1] == GROUP_TILES[0]
+    assert GroupedGemmPipelinedKernel.entry_for(call)[0][1].columns == columns
 
 
 TIGHT = ContiguousLayoutSpec.tight_physical_psum()
@@ -267,7 +268,18 @@ def test_rows_of_experts_are_multiplied_as_groups(layout, activation) -> None:
     op = MoEGroupedGemmFwdOp(layout, activation=activation)
     call = expert_call(layout, activation=activation)
     assert op.key_for("grouped_gemm", call) == "pipelined"
-    assert MoEGroupedGemmPipelinedKernel.entry_for(call)[0][4] == GROUP_TILES[1]
+    # Slabs have room for their experts; rows that follow each other are more for some experts.
+    columns = 64 if isinstance(layout, MaskedLayoutSpec) else 96
+    assert MoEGroupedGemmPipelinedKernel.entry_for(call)[0][4].columns == columns
+
+
+@pytest.mark.parametrize(
+    ("tokens", "experts", "columns"),
+    [(1, 128, 32), (512, 256, 32), (512, 128, 48), (4096, 256, 144), (4096, 128, 144)],
+)
+def test_tiles_hold_most_experts_rows(tokens: int, experts: int, columns: int) -> None:
+    call = expert_call(rows=tokens * 8, experts=experts)
+    assert MoEGroupedGemmPipelinedKernel.entry_for(call)[0][4].columns == columns
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ CASES = (
         150,
         [0] * 139 + [1] * 9 + [2] * 2,
         "gelu_and_mul",
-        tile=GROUP_TILES[0],
+        tile=GROUP_TILES[-1],
     ),
     _case("gates of slabs, float32", MaskedLayoutSpec(9), 3, 9, [3, 0, 9], "silu_and_mul",
           torch.float32, n=272),

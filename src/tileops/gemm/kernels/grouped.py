@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,12 +122,31 @@ class GroupedGemmPortableKernel(PortableKernel[GroupedGemmCall], GroupedGemmFwdI
         return out.copy_(total)
 
 
-GROUP_TILES = (Tile(128, 256, 64, 4), Tile(64, 256, 64, 5))
+GROUP_TILES = tuple(
+    Tile(256, columns, 64, stages)
+    for columns, stages in ((32, 5), (48, 5), (64, 5), (96, 4), (128, 4), (144, 4))
+)
+"""Tiles whose rows are those of a group's factor, and whose columns are rows of the group."""
+
+_FACTOR_COLUMNS = 48  # of a tile, that cost as much as reading its part of the factor
+_FACTOR_BOUND = 64  # rows of a group that are multiplied while its factor is read
+_SPREAD = 1.4  # roots of the mean by which one group in twelve is longer, where chance decides
 
 
-def group_tile(rows: int, groups: int) -> Tile:
-    """The tile for `groups` groups of `rows` rows together: a low one if it holds a mean group."""
-    return GROUP_TILES[rows <= GROUP_TILES[1].rows * groups]
+def group_tile(rows: int, groups: int, *, by_chance: bool) -> Tile:
+    """The tile for `groups` groups of `rows` rows together.
+
+    Args:
+        rows: rows of all groups.
+        groups: number of groups.
+        by_chance: whether room is left for groups that have more rows than the mean.
+    """
+    mean = rows / groups
+    most = mean + (_SPREAD * math.sqrt(mean) if by_chance else 0)
+    return min(
+        reversed(GROUP_TILES),
+        key=lambda tile: math.ceil(most / tile.columns) * (tile.columns + _FACTOR_COLUMNS),
+    )
 
 
 def operand_fault(dtype: torch.dtype, **pitches: int) -> str | None:
@@ -175,7 +195,7 @@ def compile_grouped(
 
     program = build_gemm_grouped(
         dtype_name(dtype),
-        tiling=Tiling(tile.rows, tile.columns, tile.depth, **config),
+        tiling=Tiling(tile.rows, tile.columns, tile.depth, stack=2, **config),
         groups=Groups(places, alignment, MOST_OWNERS),
         blocks=blocks,
         out_dtype=None if out_dtype is None else dtype_name(out_dtype),
@@ -213,8 +233,11 @@ class GroupedGemmPipelinedKernel(Kernel, GroupedGemmFwdInterface):
     def entry_for(
         cls, call: GroupedGemmCall
     ) -> tuple[Hashable, Callable[[], GroupedGemmPipelinedKernel]]:
-        """One build for each class of groups: long ones, and those that a low tile holds."""
-        constants = (call.dtype, group_tile(call.rows, call.groups), call.sm_count)
+        """One build for each tile, which the mean rows of a group decide."""
+        # Room for more rows costs nothing where factors take longer to read than to multiply.
+        room = call.rows <= _FACTOR_BOUND * call.groups
+        tile = group_tile(call.rows, call.groups, by_chance=room)
+        constants = (call.dtype, tile, call.sm_count)
         return constants, lambda: cls(*constants)
 
     @property

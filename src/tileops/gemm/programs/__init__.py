@@ -1,7 +1,8 @@
 """TileLang programs of the matrix products; imported only when a kernel makes its program."""
 
 from tileops.gemm.programs.gemv import build_gemv
-from tileops.gemm.programs.grouped import Groups, build_gemm_grouped
+from tileops.gemm.programs.grouped import build_gemm_grouped
+from tileops.gemm.programs.groups import Groups
 from tileops.gemm.programs.packed import build_gemm_packed
 from tileops.gemm.programs.packed_split import build_gemm_packed_split
 from tileops.gemm.programs.pipelined import build_gemm_pipelined

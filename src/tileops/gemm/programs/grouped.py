@@ -1,19 +1,18 @@
 """The program of products of groups of rows, each with a factor of its own, on Hopper.
 
+A tile of the tensor cores has at least 64 rows, but may have few columns. So a group's rows, which
+may be few, are the columns of tiles, and those of its factor take the place of rows.
+
 TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
 """
-
-import math
-from dataclasses import dataclass
-from typing import Literal
 
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
 from tileops._programs.vectors import WIDEST, item_bytes
+from tileops.gemm.programs.groups import GATES, Groups, extents, locator, search
 from tileops.gemm.programs.ring import (
     CONSUMER_REGISTERS,
-    PANEL,
     PRODUCER_REGISTERS,
     ROWS,
     UNIT,
@@ -21,152 +20,120 @@ from tileops.gemm.programs.ring import (
     WARPGROUP,
     WARPS,
     Tiling,
+    advance,
     consumer,
-    producer,
 )
+from tileops.gemm.programs.tiles import STORE_BARRIER
 
-_STORE_BARRIER = 8  # first of the named barriers that warpgroups use for themselves
-
-
-def _silu(x):
-    return x / (1.0 + T.exp(-x))
+_STAGED = (48, 32, 16)  # rows of the result that may be staged at once
 
 
-def _gelu(x):
-    return 0.5 * x * (1.0 + T.erf(x * math.sqrt(0.5)))
+def _staged(tiling: Tiling) -> int:
+    """Rows of the result that are staged at once."""
+    return next(rows for rows in _STAGED if tiling.columns % rows == 0)
 
 
-_GATES = {"silu_and_mul": _silu, "gelu_and_mul": _gelu}
+def _producer(tiling: Tiling, halves: int):
+    """Makes the macro by which one warp copies the steps of a tile into the ring.
 
-
-@dataclass(frozen=True)
-class Groups:
-    """How one tensor of integers tells which rows each group has.
-
-    Args:
-        kind: it holds the first row of each group, where the groups follow each other without
-            gaps; or the row after the last one of each; or, without gaps again, the group of each
-            row, never decreasing and the number of groups where a row has none; or how many rows
-            each group has, the first ones of its slab.
-        alignment: of which the first row of a group given by its end is a multiple; rows of a slab.
-        most: number of groups at most, where rows tell theirs: a block holds where each begins.
+    In two halves, each warpgroup's rows are as many of one half as of the other, which lies `apart`
+    rows below it.
     """
-
-    kind: Literal["starts", "ends", "owners", "counts"]
-    alignment: int = 1
-    most: int = 0
-
-
-def _extents(groups: Groups):
-    """Makes the functions of a group that give its first row and the one after its last."""
-
-    def first_by_end(places, group, M, G):
-        start = T.ceildiv(places[T.max(group - 1, 0)], groups.alignment) * groups.alignment
-        return T.if_then_else(group > 0, start, 0)
-
-    def end_by_start(places, group, M, G):
-        return T.if_then_else(group + 1 < G, places[T.min(group + 1, G - 1)], M)
-
-    def own(places, group, M, G):
-        return places[group]
-
-    def following(edges, group, M, G):
-        return edges[group + 1]
-
-    def slab(places, group, M, G):
-        return group * groups.alignment
-
-    def end_in_slab(places, group, M, G):
-        return group * groups.alignment + places[group]
-
-    return {
-        "starts": (own, end_by_start),
-        "ends": (first_by_end, own),
-        "owners": (own, following),
-        "counts": (slab, end_in_slab),
-    }[groups.kind]
-
-
-@T.macro
-def _search(owners, edges, M, G, thread, threads):
-    """Finds where each group begins, and where the last one ends; all threads take part."""
-    low = T.alloc_var("int32", init=0)
-    high = T.alloc_var("int32", init=0)
-    middle = T.alloc_var("int32", init=0)
-    for turn in T.serial(T.truncdiv(G - thread + threads, threads)):
-        low = 0
-        high = M
-        while low < high:
-            middle = T.truncdiv(low + high, 2)
-            if owners[middle] < turn * threads + thread:
-                low = middle + 1
-            else:
-                high = middle
-        edges[turn * threads + thread] = low
-    T.sync_threads()
-
-
-def _locator(groups: Groups, rows: int):
-    """Makes the macro that finds the group of a row of tiles.
-
-    Walks go forth only, so the search goes on where it last ended: at `group`, with `before` rows
-    of tiles in the groups before it. The group is `G` past the last tile.
-    """
-    first, end = _extents(groups)
-
-    def tiles(places, group, M, G):
-        return T.ceildiv(end(places, group, M, G) - first(places, group, M, G), rows)
+    parts = tiling.warpgroups * halves if halves > 1 else 1
+    height = tiling.rows // parts
 
     @T.macro
-    def locate(row, places, M, G, group: T.Ref, before: T.Ref):
-        while group < G and row >= before + tiles(places, T.min(group, G - 1), M, G):
-            before += tiles(places, group, M, G)
-            group += 1
+    def produce(A, B, As, Bs, full, empty, steps, top, left, apart, slot: T.Ref, phase: T.Ref):
+        for step in T.serial(steps):
+            k = step * tiling.depth
+            T.barrier_wait(empty[slot], 1 - phase)
+            for part in tuple(range(parts)):
+                first = left + part // halves * height + part % halves * apart
+                T.tma_copy(
+                    B[first : first + height, k : k + tiling.depth],
+                    Bs[slot, part * height : (part + 1) * height, :],
+                    barrier=full[slot],
+                )
+            T.tma_copy(
+                A[top : top + tiling.columns, k : k + tiling.depth],
+                As[slot, :, :],
+                barrier=full[slot],
+            )
+            if T.shuffle_elect(WARP):
+                T.barrier_arrive(full[slot])
+            advance(slot, phase, tiling.stages)
 
-    return locate
+    return produce
 
 
-def _staging_pitch(out_dtype: str) -> int:
-    """Elements of a row of a panel that is staged, so that rows begin in different banks."""
-    return PANEL + WIDEST // item_bytes(out_dtype)
+def _turned_layout(rows: int, columns: int):
+    """Where rows of the result are in the registers of those who accumulated them as columns.
+
+    Neighbours in a register's halves are neighbours among the accumulators, too: where they are
+    not, the assembler orders all products one after the other.
+    """
+    return T.Fragment(
+        (rows, columns),
+        forward_thread_fn=lambda i, j: (
+            j // ROWS * WARPGROUP + j % ROWS // 16 * WARP + j % 8 * 4 + i % 8 // 2
+        ),
+        forward_index_fn=lambda i, j: i // 8 * 4 + j % 16 // 8 * 2 + i % 2,
+    )
+
+
+def _staged_layout(rows: int, columns: int, out_dtype: str):
+    """Where staged rows lie, so that neighbours begin in different banks."""
+    pitch = columns + WIDEST // item_bytes(out_dtype)
+    return T.Layout((rows, columns), lambda i, j: i * pitch + j)
 
 
 def _writer(tiling: Tiling, out_dtype: str, activation: str | None):
-    """Makes the macro by which each warpgroup stores its rows of a tile that lie in the group.
+    """Makes the macro by which each warpgroup stores its part of a tile, rows of the group only.
 
-    With an activation, the left half of a tile holds the gates of what the right half holds.
+    With an activation, the upper half of its rows holds the gates of what the lower half holds.
     """
+    staged = _staged(tiling)
+    width = ROWS * tiling.warpgroups  # columns of the result that are staged at once
+    reach = ROWS * tiling.stack
     unit = WIDEST // item_bytes(out_dtype)
-    vectors = PANEL // unit
-    half = tiling.columns // 2
-    width = tiling.columns if activation is None else half
+    vectors = ROWS // unit
+    shares = tiling.stack if activation is None else tiling.stack // 2
+
+    def held(acc, share, i, j):
+        """An accumulator of row `i` and of column `j` of those of a share that are staged."""
+        return acc[j // ROWS * reach + share * ROWS + j % ROWS, i]
 
     @T.macro
-    def stage(acc, gates, Ds, p):
+    def stage(acc, gates, turned, Ds, share, first):
         if activation is None:
-            for i, j in T.Parallel(tiling.rows, PANEL):
-                Ds[i, j] = acc[i, p * PANEL + j]
+            for i, j in T.Parallel(staged, width):
+                turned[i, j] = held(acc, share, first + i, j)
         else:  # one loop reads a fragment at one place only
-            for i, j in T.Parallel(tiling.rows, PANEL):
-                gates[i, j] = _GATES[activation](acc[i, p * PANEL + j])
-            for i, j in T.Parallel(tiling.rows, PANEL):
-                Ds[i, j] = gates[i, j] * acc[i, half + p * PANEL + j]
+            for i, j in T.Parallel(staged, width):
+                gates[i, j] = GATES[activation](held(acc, share, first + i, j))
+            for i, j in T.Parallel(staged, width):
+                turned[i, j] = gates[i, j] * held(acc, shares + share, first + i, j)
+        T.copy(turned, Ds)
 
     @T.macro
-    def write(acc, Ds, D, top, end, left, N, thread):
+    def write(acc, Ds, D, top, end, bn, N, thread):
         part = thread // WARPGROUP
         lane = thread % WARPGROUP
-        gates = T.alloc_fragment((tiling.rows, PANEL), "float32") if activation else None
-        for p in tuple(range(width // PANEL)):
-            T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            stage(acc, gates, Ds, p)
-            T.sync_threads(_STORE_BARRIER + part, WARPGROUP)
-            for q in T.unroll(ROWS * vectors // WARPGROUP):
-                row = part * ROWS + (q * WARPGROUP + lane) // vectors
-                column = lane % vectors * unit
-                if top + row < end and left + p * PANEL + column < N:
-                    for v in T.vectorized(unit):
-                        D[top + row, left + p * PANEL + column + v] = Ds[row, column + v]
+        gates = T.alloc_fragment((staged, width), "float32") if activation else None
+        turned = T.alloc_fragment((staged, width), out_dtype)
+        T.annotate_layout({turned: _turned_layout(staged, width)})
+        for share in tuple(range(shares)):
+            for first in tuple(range(0, tiling.columns, staged)):
+                T.sync_threads(STORE_BARRIER + part, WARPGROUP)
+                stage(acc, gates, turned, Ds, share, first)
+                T.sync_threads(STORE_BARRIER + part, WARPGROUP)
+                for q in T.unroll(staged * vectors // WARPGROUP):
+                    row = (q * WARPGROUP + lane) // vectors
+                    column = lane % vectors * unit
+                    left = ((bn * tiling.warpgroups + part) * shares + share) * ROWS + column
+                    if top + first + row < end and left < N:
+                        for v in T.vectorized(unit):
+                            D[top + first + row, left + v] = Ds[row, part * ROWS + column + v]
 
     return write
 
@@ -187,14 +154,15 @@ def build_gemm_grouped(
     of 8, none 0. Groups may be empty.
 
     With an activation `B` is `[G * 2 N, K]`, each factor's gates above what they are for, and
-    `D[r] = act(A[r] gates^T) * (A[r] values^T)`; a tile's columns are halves of both.
+    `D[r] = act(A[r] gates^T) * (A[r] values^T)`; a tile's rows are halves of both.
 
     A grid of at most `blocks` blocks walks the tiles, which begin where a group begins and reach
     past its end where it ends; what lies there is read and not stored.
 
     Args:
         dtype: `"float16"` or `"bfloat16"`.
-        tiling: how each group's product is cut up.
+        tiling: how each group's product is cut up, rows those of `B`, columns those of `A`, a
+            multiple of 16; with an activation `stack` is even.
         groups: what `places` tells.
         blocks: largest number of blocks, one for each multiprocessor.
         out_dtype: of `D`, where it is not `dtype`.
@@ -202,14 +170,14 @@ def build_gemm_grouped(
     """
     halves = 1 if activation is None else 2
     out_dtype = out_dtype or dtype
-    BM, BN, BK, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
+    BN, BM, BK, stages = tiling.rows, tiling.columns, tiling.depth, tiling.stages
     consumers = tiling.warpgroups * WARPGROUP
     by_owner = groups.kind == "owners"
-    produce = producer(tiling, trans_a=False, trans_b=True, halves=halves)
+    produce = _producer(tiling, halves)
     multiply = consumer(tiling, trans_a=False, trans_b=True)
     write = _writer(tiling, out_dtype, activation)
-    locate = _locator(groups, BM)
-    first_row, end_row = _extents(groups)
+    locate = locator(groups, BM)
+    first_row, end_row = extents(groups)
     M, L, GN = T.dynamic("M"), T.dynamic("L"), T.dynamic("GN")
     N, K = T.dynamic("NU") * UNIT, T.dynamic("KU") * UNIT
 
@@ -226,8 +194,9 @@ def build_gemm_grouped(
         with T.Kernel(T.min(most, blocks), threads=consumers + WARPGROUP) as block:
             As = T.alloc_shared((stages, BM, BK), dtype)
             Bs = T.alloc_shared((stages, BN, BK), dtype)
-            Ds = T.alloc_shared((BM, _staging_pitch(out_dtype)), out_dtype)
-            acc = T.alloc_fragment((BM, BN), "float32")
+            Ds = T.alloc_shared((_staged(tiling), ROWS * tiling.warpgroups), out_dtype)
+            T.annotate_layout({Ds: _staged_layout(*Ds.shape, out_dtype)})
+            acc = T.alloc_fragment((BN, BM), "float32")
             full = T.alloc_barrier([1] * stages)
             empty = T.alloc_barrier([WARPS * tiling.warpgroups] * stages)
             thread = T.get_thread_binding()
@@ -235,41 +204,41 @@ def build_gemm_grouped(
             phase = T.alloc_var("int32", init=0)
             group = T.alloc_var("int32", init=0)
             before = T.alloc_var("int32", init=0)
+            place = T.alloc_var("int32", init=0)
             bm = T.alloc_var("int32", init=0)
             top = T.alloc_var("int32", init=0)
             end = T.alloc_var("int32", init=0)
             steps = T.alloc_var("int32", init=0)
-            turns = T.alloc_var("int32", init=0)
             steps = T.ceildiv(K, BK)
-            turns = T.ceildiv(most - block, blocks)
             edges = T.alloc_shared((groups.most + 1,), "int32") if by_owner else places
             if by_owner:
-                _search(places, edges, M, G, thread, consumers + WARPGROUP)
+                search(places, edges, M, G, thread, consumers + WARPGROUP)
+            place = block
+            bm = T.truncdiv(place, columns)
+            locate(bm, edges, M, G, group, before)
             if thread >= consumers:
                 T.dec_max_nreg(PRODUCER_REGISTERS)
                 if thread < consumers + WARP:
-                    for turn in T.serial(turns):
-                        place = turn * blocks + block
+                    while group < G:
+                        bn = T.truncmod(place, columns)
+                        top = first_row(edges, group, M, G) + (bm - before) * BM
+                        produce(
+                            A, B, As, Bs, full, empty, steps, top,
+                            bn * (BN // halves) + group * halves * N, N, slot, phase,
+                        )  # fmt: skip
+                        place += blocks
                         bm = T.truncdiv(place, columns)
                         locate(bm, edges, M, G, group, before)
-                        left = T.truncmod(place, columns) * (BN // halves)
-                        if group < G:
-                            top = first_row(edges, group, M, G) + (bm - before) * BM
-                            produce(
-                                A, B, As, Bs, full, empty, 0, steps, top,
-                                left + group * halves * N, slot, phase, N,
-                            )  # fmt: skip
             else:
                 T.inc_max_nreg(CONSUMER_REGISTERS[tiling.warpgroups])
-                for turn in T.serial(turns):
-                    place = turn * blocks + block
+                while group < G:
+                    bn = T.truncmod(place, columns)
+                    top = first_row(edges, group, M, G) + (bm - before) * BM
+                    end = end_row(edges, group, M, G)
+                    multiply(Bs, As, acc, full, empty, steps, thread, slot, phase)
+                    write(acc, Ds, D, top, end, bn, N, thread)
+                    place += blocks
                     bm = T.truncdiv(place, columns)
                     locate(bm, edges, M, G, group, before)
-                    left = T.truncmod(place, columns) * (BN // halves)
-                    if group < G:
-                        top = first_row(edges, group, M, G) + (bm - before) * BM
-                        end = end_row(edges, group, M, G)
-                        multiply(As, Bs, acc, full, empty, steps, thread, slot, phase)
-                        write(acc, Ds, D, top, end, left, N, thread)
 
     return Program(gemm_grouped, {**GUARDED, "tl.disable_thread_storage_sync": True})

@@ -25,12 +25,13 @@ class Tiling:
     """How a product is cut up.
 
     Args:
-        rows: rows of a tile, 64 for each warpgroup that multiplies.
+        rows: rows of a tile, `64 * stack` for each warpgroup that multiplies.
         columns: columns of a tile, a multiple of 8.
         depth: depth of one step along K, a multiple of 64.
         stages: buffers of the ring between copying and multiplying.
         group: tile rows that neighbouring blocks share, so that operands meet in the L2 cache.
         cluster: blocks, one above the other, that share each copy of their part of B.
+        stack: products of 64 rows that a warpgroup makes of each step.
     """
 
     rows: int
@@ -39,11 +40,12 @@ class Tiling:
     stages: int
     group: int = 8
     cluster: int = 1
+    stack: int = 1
 
     @property
     def warpgroups(self) -> int:
         """Warpgroups that multiply."""
-        return self.rows // ROWS
+        return self.rows // (ROWS * self.stack)
 
 
 @T.macro
@@ -66,20 +68,17 @@ def _step_of(X, item, k, depth, i, extent, k_first):
     return part_of(X, item, along, across) if k_first else part_of(X, item, across, along)
 
 
-def producer(tiling: Tiling, trans_a: bool, trans_b: bool, halves: int = 1):
+def producer(tiling: Tiling, trans_a: bool, trans_b: bool):
     """Makes the macro by which one warp copies steps of a tile, from `first` on, into the ring.
 
     The tile begins at row `top` of `op(A)` and column `left` of `op(B)`; where operands hold
-    several matrices, of those at `item`. In two halves, the right half of its columns lies `apart`
-    columns behind the left one; B is then stored transposed.
+    several matrices, of those at `item`.
     """
-    part = tiling.columns // halves
     shared_copy = {"cluster_mask": (1 << tiling.cluster) - 1} if tiling.cluster > 1 else {}
 
     @T.macro
     def produce(
-        A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref,
-        apart=0, item=0,
+        A, B, As, Bs, full, empty, first, steps, top, left, slot: T.Ref, phase: T.Ref, item=0
     ):  # fmt: skip
         for step in T.serial(steps):
             k = (first + step) * tiling.depth
@@ -89,13 +88,12 @@ def producer(tiling: Tiling, trans_a: bool, trans_b: bool, halves: int = 1):
                 As[slot, :, :],
                 barrier=full[slot],
             )
-            for h in tuple(range(halves)):
-                T.tma_copy(
-                    _step_of(B, item, k, tiling.depth, left + h * apart, part, not trans_b),
-                    Bs[slot, h * part : (h + 1) * part, :] if halves > 1 else Bs[slot, :, :],
-                    barrier=full[slot],
-                    **shared_copy,
-                )
+            T.tma_copy(
+                _step_of(B, item, k, tiling.depth, left, tiling.columns, not trans_b),
+                Bs[slot, :, :],
+                barrier=full[slot],
+                **shared_copy,
+            )
             if T.shuffle_elect(WARP):
                 T.barrier_arrive(full[slot])
             advance(slot, phase, tiling.stages)
@@ -145,7 +143,7 @@ def consumer(tiling: Tiling, trans_a: bool, trans_b: bool):
             last = slot
             advance(slot, phase, tiling.stages)
         T.wait_wgmma(0)
-        T.warpgroup_fence_operand(acc, num_regs=tiling.columns // 2)
+        T.warpgroup_fence_operand(acc, num_regs=tiling.stack * tiling.columns // 2)
         release(empty, last, thread)
 
     return multiply

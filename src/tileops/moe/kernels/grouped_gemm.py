@@ -165,7 +165,8 @@ class MoEGroupedGemmPipelinedKernel(Kernel, MoEGroupedGemmFwdInterface):
         cls, call: MoEGroupedGemmCall
     ) -> tuple[Hashable, Callable[[], MoEGroupedGemmPipelinedKernel]]:
         """One build for each layout, activation, pair of element types and class of groups."""
-        tile = group_tile(call.rows, call.experts)
+        is_masked = isinstance(call.layout, MaskedLayoutSpec)  # rows are then those of all slabs
+        tile = group_tile(call.rows, call.experts, by_chance=not is_masked)
         kind = call.layout, call.activation, call.dtype, call.out_dtype
         constants = (*kind, tile, call.sm_count)
         return constants, lambda: cls(*constants)

@@ -162,7 +162,7 @@ class IndexedExpertMLPGroupedKernel(Kernel, IndexedExpertMLPFwdInterface):
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Buffers of the rings of both products."""
-        return {"stages": GROUP_TILES[1].stages}
+        return {"stages": GROUP_TILES[0].stages}
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the ways to the experts and back, and the products between them."""
@@ -173,7 +173,7 @@ class IndexedExpertMLPGroupedKernel(Kernel, IndexedExpertMLPFwdInterface):
             name, experts=self.experts, top_k=self.top_k, alignment=1, by_owner=False, shared=False
         ).compile(HOPPER)
         back = build_post_permute(name, name, top_k=self.top_k, scale=self.scale).compile(HOPPER)
-        product = partial(compile_grouped, self.dtype, GROUP_TILES[1], self.blocks, config, "ends")
+        product = partial(compile_grouped, self.dtype, GROUP_TILES[0], self.blocks, config, "ends")
         gate_up, down = product(activation="silu_and_mul"), product()
 
         def run(

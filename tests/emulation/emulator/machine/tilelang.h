@@ -178,6 +178,10 @@ inline void ptx_stmatrix_m8n8_x2(const void* row, uint a, uint b) { ptx_stmatrix
 inline void ptx_stmatrix_m8n8_x4(const void* row, uint a, uint b, uint c, uint d) {
   ptx_stmatrix(row, a, b, c, d);
 }
+inline void ptx_stmatrix_m8n8_x4_trans(const void* row, uint a, uint b, uint c, uint d) {
+  uint32_t registers[] = {a, b, c, d};
+  emu::matrix_move(true, true, 4, row, registers);
+}
 
 // Barriers of part of a block, and of a cluster.
 inline void __sync_thread_partial(int id = 0, int threads = 0) {

@@ -43,8 +43,8 @@ def test_examples_run(path: Path) -> None:
 
     A block marked `file NAME` is a file that lies where the later ones run, `fragment` is parsed
     only, `raises ERROR` raises what its last line begins, and what is marked `tilelang` needs it.
-    One marked `append NAME` is added to such a file; what is appended to the tree and what runs there
-    is the matter of `test_contributing`.
+    One marked `append NAME` is added to such a file; what is appended to the tree and what runs
+    there is the matter of `test_contributing`.
     """
     names: dict[str, Any] = {"__name__": "example"}
     for (language, *words), body in filter(itemgetter(0), all_fences(path)):

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tileops import transform as transform
     from tileops._core.op import Op
 
+    __version__: str
+
 __all__ = [
     "FAMILIES",
     "AmbiguousTargetError",
@@ -106,13 +108,23 @@ def _module(name: str) -> Any:
     return import_module(name)
 
 
+def _version() -> str:
+    metadata = _module("importlib.metadata")
+    try:
+        return str(metadata.version("tileops"))
+    except metadata.PackageNotFoundError as error:
+        raise AttributeError("tileops is a checkout that is not installed: no version") from error
+
+
 def __getattr__(name: str) -> Any:
     if name == "Op":
         return _module("tileops._core.op").Op
     if name in _MODULES:
         return _module(f"tileops.{name}")
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'tileops' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,17 @@ def test_ops_holds_the_classes_of_every_family() -> None:
 def test_an_unknown_name_of_the_package_is_refused() -> None:
     with pytest.raises(AttributeError, match="'tileops' has no attribute 'nowhere'"):
         tileops.nowhere  # noqa: B018
+
+
+def test_the_version_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tileops.__version__ == metadata.version("tileops")
+
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    with pytest.raises(AttributeError, match="a checkout that is not installed"):
+        tileops.__version__  # noqa: B018
 
 
 def test_list_ops_filters() -> None:

@@ -108,6 +108,7 @@ REFUSED = [
     (*DELTA, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
     (*MIX, mix(65), "mixes at most 64 rows, not 65"),
     (*MIX, mix(n=5), "mixes at most 4 copies, not 5"),
+    (*ADD, MHCPostCall(17, 64, **DEVICE), "adds to at most 16 copies, not 17"),
     (*GATED, recurrence(key_dim=288), "holds keys of at most 256 channels, not 288"),
 ]
 SERVED = [

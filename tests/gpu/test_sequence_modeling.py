@@ -22,7 +22,7 @@ def test_few_tokens_are_mixed_in_one_pass(draw, serving, rows, c_x, rounds):
     assert serving(op, "mhc_pre") == {"MHCPreFewRowsKernel"}
 
 
-@pytest.mark.parametrize(("rows", "c_x"), [(2, 1920), (300, 77)])
+@pytest.mark.parametrize(("rows", "c_x"), [(2, 1920), (300, 77), (70_000, 136), (513, 2562)])
 def test_results_are_added_to_all_copies(draw, serving, rows, c_x):
     layer, x = (draw(rows, n * c_x, dtype=torch.bfloat16) for n in (1, 4))
     gates = draw(rows, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from tileops.kernels import CallSpec, Kernel, KernelInterface, PortableKernel
 
 RMS_EPS = 1e-4
 """What is added to the root mean square of a stream, outside the root."""
+WIDEST = 8
+"""Elements of 16 bits in the widest access."""
 
 
 @dataclass(frozen=True)
@@ -209,33 +212,47 @@ class MHCPostPortableKernel(PortableKernel[MHCPostCall], MHCPostFwdInterface):
 
 
 class MHCPostPointwiseKernel(Kernel, MHCPostFwdInterface):
-    """The sums in one launch.
+    """The sums in one launch: a thread adds a result to every copy.
 
     Args:
         n: copies of the stream.
+        width: elements of an access, which divides that of a copy.
     """
 
     supported_archs = frozenset({HOPPER})
 
-    def __init__(self, n: int) -> None:
+    MOST_COPIES = 16
+    """What registers hold an access of each for."""
+
+    def __init__(self, n: int, width: int) -> None:
         super().__init__()
         self.n = n
+        self.width = width
+
+    @classmethod
+    def refusal(cls, call: MHCPostCall) -> str | None:
+        """Refuses more copies than registers hold."""
+        if call.n > cls.MOST_COPIES:
+            return f"adds to at most {cls.MOST_COPIES} copies, not {call.n}"
+        return super().refusal(call)
 
     @classmethod
     def entry_for(cls, call: MHCPostCall) -> tuple[Hashable, Callable[[], MHCPostPointwiseKernel]]:
-        """One build for each number of copies."""
-        return call.n, lambda: cls(call.n)
+        """One build for each number of copies and width of an access."""
+        identity = call.n, gcd(call.c_x, WIDEST)
+        return identity, lambda: cls(*identity)
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.sequence_modeling.programs import build_mhc_post
 
-        return build_mhc_post(self.n).compile(HOPPER)
+        return build_mhc_post(self.n, self.width).compile(HOPPER)
 
     def forward(self, x_layer_out: Tensor, h_post: Tensor, x_res: Tensor) -> Tensor:
         """Add."""
         layer, gates, stream = (aligned(part.contiguous()) for part in (x_layer_out, h_post, x_res))
-        copies = stream.view(-1, self.n, layer.shape[1])
-        out = torch.empty_like(copies)
-        self.program()(layer, gates, copies, out)
-        return out.flatten(1)
+        rows, parts = len(layer), layer.shape[1] // self.width
+        out = torch.empty_like(stream)
+        copies = (part.view(rows, self.n, parts, self.width) for part in (stream, out))
+        self.program()(layer.view(rows, parts, self.width), gates, *copies)
+        return out

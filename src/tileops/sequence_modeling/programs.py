@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import tilelang.language as T
 
 from tileops._programs.program import GUARDED, Program
-from tileops._programs.vectors import F32, as_float
+from tileops._programs.vectors import F32, as_float, store_vector
 
 _BF16 = "bfloat16"
 _WARP = 32
@@ -186,29 +186,43 @@ def build_mhc_pre(how: Mixture) -> Program:
     return Program(mhc_pre, GUARDED)
 
 
-def build_mhc_post(n: int) -> Program:
+def build_mhc_post(n: int, width: int) -> Program:
     """`Y[i] = X[i] + G[i] * L` for each copy `i` of a stream, in float32.
 
-    Tensors: `L [B, c_x]` in bfloat16, `G [B, n]` in float32, `X`, `Y` `[B, n, c_x]` in bfloat16;
-    contiguous, none 0.
+    Tensors: `L [B, parts, width]` in bfloat16, `G [B, n]` in float32, `X`, `Y`
+    `[B, n, parts, width]` in bfloat16; contiguous, none 0.
 
     Args:
         n: copies of the stream.
+        width: elements of an access, a power of two, at most 8.
     """
-    B, c_x = T.dynamic("B"), T.dynamic("c_x")
+    B, parts = T.dynamic("B"), T.dynamic("parts")
 
     @T.prim_func
     def mhc_post(
-        L: T.Tensor((B, c_x), _BF16),
+        L: T.Tensor((B, parts, width), _BF16),
         G: T.Tensor((B, n), F32),
-        X: T.Tensor((B, n, c_x), _BF16),
-        Y: T.Tensor((B, n, c_x), _BF16),
+        X: T.Tensor((B, n, parts, width), _BF16),
+        Y: T.Tensor((B, n, parts, width), _BF16),
     ):
-        with T.Kernel(T.ceildiv(c_x, _THREADS), n, B, threads=_THREADS) as (block, i, row):
-            column = block * _THREADS + T.get_thread_binding()
-            if column < c_x:
-                Y[row, i, column] = T.cast(
-                    as_float(X[row, i, column]) + G[row, i] * as_float(L[row, column]), _BF16
-                )
+        # Rows lie along the axis of the grid that does not end at 65,535 blocks.
+        with T.Kernel(B, T.ceildiv(parts, _THREADS), threads=_THREADS) as (row, block):
+            part = block * _THREADS + T.get_thread_binding()
+            gates = T.alloc_local((n,), F32)
+            layer = T.alloc_local((width,), _BF16)
+            copies = T.alloc_local((n * width,), _BF16)
+            if part < parts:
+                for v in T.vectorized(width):
+                    layer[v] = L[row, part, v]
+                for i in T.unroll(n):
+                    gates[i] = G[row, i]
+                    for v in T.vectorized(width):
+                        copies[i * width + v] = X[row, i, part, v]
+                for i in T.unroll(n):
+                    for v in T.unroll(width):
+                        copies[i * width + v] = T.cast(
+                            as_float(copies[i * width + v]) + gates[i] * as_float(layer[v]), _BF16
+                        )
+                    store_vector(Y[row, i, part, 0], copies, width, _BF16, first=i * width)
 
     return Program(mhc_post, GUARDED)

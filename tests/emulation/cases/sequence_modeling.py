@@ -28,19 +28,20 @@ def _pre(name, rows, n, c_x, rounds):
     return Case(name, MHCPreFewRowsKernel, constants, inputs, expected, absolute=1e-3)
 
 
-def _post(name, rows, n, c_x):
+def _post(name, rows, n, c_x, width):
     def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
         layer = torch.randn(rows, c_x, generator=generator).bfloat16()
         x = torch.randn(rows, n * c_x, generator=generator).bfloat16()
         return layer, torch.rand(rows, n, generator=generator), x
 
-    return Case(name, MHCPostPointwiseKernel, (n,), inputs, mhc_post, absolute=1e-4)
+    return Case(name, MHCPostPointwiseKernel, (n, width), inputs, mhc_post, absolute=1e-4)
 
 
 CASES = (
     _pre("four copies", 2, 4, 136, 1),
     _pre("three copies, no round", 1, 3, 77, 0),
     _pre("one copy, many rounds", 3, 1, 300, 20),
-    _post("four copies", 2, 4, 130),
-    _post("odd width", 1, 3, 77),
+    _post("four copies, two blocks of each row", 2, 4, 1160, 8),
+    _post("four copies, pairs", 2, 4, 130, 2),
+    _post("odd width", 1, 3, 77, 1),
 )

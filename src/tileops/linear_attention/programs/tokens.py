@@ -104,6 +104,29 @@ class Recurrence:
         return shape[::-1] if self.is_v_first else shape
 
 
+def log_decay(how: Recurrence, raw, rate, bias):
+    """The log decay that the gate of a token stands for.
+
+    Args:
+        how: whether and how it is made of a raw gate.
+        raw: the gate as it is given, in float32.
+        rate: logarithm of the rate of a raw gate.
+        bias: what is added to a raw gate.
+    """
+    if not how.is_raw_gate:
+        return raw
+    moved = raw + bias
+    if how.lower_bound is not None:
+        return how.lower_bound / (1.0 + T.exp(-(T.exp(rate) * moved)))
+    soft = T.if_then_else(moved > _STEEP, moved, T.log1p(T.exp(T.min(moved, _STEEP))))
+    return -T.exp(rate) * soft
+
+
+def strength(how: Recurrence, given):
+    """How much a token takes up, of what is given for it, in float32."""
+    return how.beta_range / (1.0 + T.exp(-given)) if how.beta_range else given
+
+
 def _adder(how: Recurrence):
     """Makes the macro that adds numbers of all lanes that have the same columns."""
 
@@ -145,15 +168,6 @@ def _reader(how: Recurrence):
             for j in T.unroll(how.held):
                 to[j] = to[j] * factor
 
-    def log_decay(raw, rate, bias):
-        if not how.is_raw_gate:
-            return raw
-        moved = raw + bias
-        if how.lower_bound is not None:
-            return how.lower_bound / (1.0 + T.exp(-(T.exp(rate) * moved)))
-        soft = T.if_then_else(moved > _STEEP, moved, T.log1p(T.exp(T.min(moved, _STEEP))))
-        return -T.exp(rate) * soft
-
     @T.macro
     def read_decay(G, rates, biases, decay, b, s, head, lane):
         rate = T.alloc_local((1,), F32)
@@ -171,7 +185,7 @@ def _reader(how: Recurrence):
                 bias[0] = biases[
                     head * how.key_dim + how.channel(j, lane) if how.gate == "channel" else head
                 ]
-            decay[j] = T.exp(log_decay(decay[j], rate[0], bias[0]))
+            decay[j] = T.exp(log_decay(how, decay[j], rate[0], bias[0]))
 
     @T.macro
     def read(tensors, rates, biases, q, k, v, decay, beta, b, s, head, left, lane):
@@ -183,9 +197,7 @@ def _reader(how: Recurrence):
         if how.decays:
             read_decay(G, rates, biases, decay, b, s, head, lane)
         if how.has_delta_rule:
-            beta[0] = as_float(strengths[b, s, head])
-            if how.beta_range:
-                beta[0] = how.beta_range / (1.0 + T.exp(-beta[0]))
+            beta[0] = strength(how, as_float(strengths[b, s, head]))
 
     return read
 

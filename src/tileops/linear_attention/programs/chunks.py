@@ -1,0 +1,263 @@
+"""The program that runs a gated delta rule a chunk at a time, on Hopper's tensor cores.
+
+One launch inverts the systems of all chunks. In the next a warpgroup keeps 64 columns of a head's
+state in registers from the first chunk to the last, while a warp copies ahead what it reads. The
+state is turned, columns by channels of the key: so is all that is made of it, and each product
+takes what the one before left in registers. Numbers that are not given in 16 bits, the state above
+all, are multiplied as the sum of two that are.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+import tilelang.language as T
+from tilelang.layout import make_full_bank_swizzled_layout
+
+from tileops._programs.program import GUARDED, Program
+from tileops._programs.vectors import F32, as_float
+from tileops.gemm.programs.ring import ROWS, WARP, WARPGROUP, WARPS, advance
+from tileops.linear_attention.programs.chunk_systems import (
+    CHUNK,
+    FACTORS,
+    INVERSE,
+    KEPT,
+    LAST,
+    MATRICES,
+    READ,
+    REST,
+    TAKEN,
+    WEIGHTS,
+    chunk_preparer,
+)
+from tileops.linear_attention.programs.tokens import Recurrence
+
+COLUMNS = ROWS
+"""Columns of the state that a block keeps."""
+
+_STAGES = 3
+_SETTINGS = {
+    **GUARDED,
+    "tl.disable_thread_storage_sync": True,
+    "tl.disable_buffer_init_check": True,
+}
+_STORE_BARRIER = 8
+_ACCUMULATORS = CHUNK // 2  # registers of a product of 64 by 64
+_PANEL = {"policy": T.GemmWarpPolicy.FullRow}
+
+
+# What macros share travels in their arguments, which would take a line each.
+# fmt: off
+def _producer(how: Recurrence):
+    """Makes the macro by which one warp copies chunk after chunk into the ring."""
+    group = how.value_heads // how.heads
+
+    @T.macro
+    def produce(Q, K, V, X, F, Qs, Ks, Vs, Xs, Fs, full, empty, b, head, left, place, chunks):
+        slot = T.alloc_var("int32", init=0)
+        phase = T.alloc_var("int32", init=0)
+        T.pdl_sync()
+        for n in T.serial(chunks):
+            first = n * CHUNK
+            T.barrier_wait(empty[slot], 1 - phase)
+            T.tma_copy(
+                K[b, first : first + CHUNK, head // group, :], Ks[slot, :, :], barrier=full[slot]
+            )
+            T.tma_copy(
+                V[b, first : first + CHUNK, head, left : left + COLUMNS], Vs[slot, :, :],
+                barrier=full[slot],
+            )
+            for m in tuple(range(MATRICES)):
+                T.tma_copy(
+                    X[place + n, m, :, :], Xs[slot * MATRICES + m, :, :], barrier=full[slot]
+                )
+            T.tma_copy(F[place + n, :, :], Fs[slot, :, :], barrier=full[slot])
+            T.tma_copy(
+                Q[b, first : first + CHUNK, head // group, :], Qs[slot, :, :], barrier=full[slot]
+            )
+            if T.shuffle_elect(WARP):
+                T.barrier_arrive(full[slot])
+            advance(slot, phase, _STAGES)
+
+    return produce
+
+
+def _taker(how: Recurrence):
+    """Makes the macro that passes a chunk through the columns of the state in registers.
+
+    All is turned: rows are columns of the state. `read` is left with the results.
+    """
+    dim = how.key_dim
+
+    @T.macro
+    def split(x, high, low, columns):
+        """`x` as a sum of two rounded numbers."""
+        T.copy(x, high)
+        for c, i in T.Parallel(COLUMNS, columns):
+            low[c, i] = x[c, i] - as_float(high[c, i])
+
+    @T.macro
+    def take(Qs, Ks, Vs, Xs, Fs, state, high, low, part, rest, taken, read, slot):
+        split(state, high, low, dim)
+        T.wgmma_gemm(high, Ks[slot, :, :], taken, transpose_B=True, clear_accum=True, **_PANEL)
+        T.wgmma_gemm(low, Ks[slot, :, :], taken, transpose_B=True, **_PANEL)
+        T.wgmma_gemm(high, Qs[slot, :, :], read, transpose_B=True, clear_accum=True, **_PANEL)
+        T.wgmma_gemm(low, Qs[slot, :, :], read, transpose_B=True, **_PANEL)
+        T.wait_wgmma(2)
+        T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            taken[c, i] = as_float(Vs[slot, i, c]) - Fs[slot, TAKEN, i] * taken[c, i]
+        split(taken, part, rest, CHUNK)
+        inverse = slot * MATRICES + INVERSE
+        T.wgmma_gemm(part, Xs[inverse, :, :], taken, transpose_B=True, clear_accum=True, **_PANEL)
+        T.wgmma_gemm(rest, Xs[inverse, :, :], taken, transpose_B=True, **_PANEL)
+        T.wgmma_gemm(
+            part, Xs[slot * MATRICES + REST, :, :], taken, transpose_B=True, **_PANEL
+        )
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
+        T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
+        split(taken, part, rest, CHUNK)
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            read[c, i] *= Fs[slot, READ, i]
+        weights = slot * MATRICES + WEIGHTS
+        T.wgmma_gemm(part, Xs[weights, :, :], read, transpose_B=True, **_PANEL)
+        T.wgmma_gemm(rest, Xs[weights, :, :], read, transpose_B=True, **_PANEL)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            taken[c, i] *= Fs[slot, KEPT, i]
+        split(taken, part, rest, CHUNK)
+        for c, d in T.Parallel(COLUMNS, dim):
+            state[c, d] *= Fs[slot, LAST, 0]
+        T.wgmma_gemm(part, Ks[slot, :, :], state, **_PANEL)
+        T.wgmma_gemm(rest, Ks[slot, :, :], state, **_PANEL)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(state, num_regs=dim // 2)
+
+    return take
+
+
+def _consumer(how: Recurrence):
+    """Makes the macro by which a warpgroup takes all chunks, and stores what is read of them."""
+    dim, dtype = how.key_dim, how.dtype
+    take = _taker(how)
+
+    @T.macro
+    def write(read, Os, O, b, head, first, left):  # noqa: E741
+        if T.shuffle_elect(WARPGROUP):
+            T.tma_store_wait(0)
+        T.sync_threads(_STORE_BARRIER, WARPGROUP)
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            Os[i, c] = read[c, i]
+        T.fence_proxy_async()
+        T.sync_threads(_STORE_BARRIER, WARPGROUP)
+        T.tma_copy(
+            Os, O[b, first : first + CHUNK, head, left : left + COLUMNS],
+            leader_scope_threads=WARPGROUP,
+        )
+
+    @T.macro
+    def consume(
+        S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, head, left, chunks, thread,  # noqa: E741
+    ):
+        state = T.alloc_fragment((COLUMNS, dim), F32)
+        high = T.alloc_fragment((COLUMNS, dim), dtype)
+        low = T.alloc_fragment((COLUMNS, dim), dtype)
+        part = T.alloc_fragment((COLUMNS, CHUNK), dtype)
+        rest = T.alloc_fragment((COLUMNS, CHUNK), dtype)
+        taken = T.alloc_fragment((COLUMNS, CHUNK), F32)
+        read = T.alloc_fragment((COLUMNS, CHUNK), F32)
+        slot = T.alloc_var("int32", init=0)
+        phase = T.alloc_var("int32", init=0)
+        if not how.has_state:
+            T.fill(state, 0)
+        elif how.is_v_first:
+            for c, d in T.Parallel(COLUMNS, dim):
+                state[c, d] = S[b, head, left + c, d]
+        else:
+            for c, d in T.Parallel(COLUMNS, dim):
+                state[c, d] = S[b, head, d, left + c]
+        for n in T.serial(chunks):
+            T.barrier_wait(full[slot], phase)
+            take(Qs, Ks, Vs, Xs, Fs, state, high, low, part, rest, taken, read, slot)
+            if thread % WARP == 0:
+                T.barrier_arrive(empty[slot])
+            write(read, Os, O, b, head, n * CHUNK, left)
+            advance(slot, phase, _STAGES)
+        for c, d in T.Parallel(COLUMNS, dim):
+            if how.is_v_first:
+                R[b, head, left + c, d] = state[c, d]
+            else:
+                R[b, head, d, left + c] = state[c, d]
+
+    return consume
+# fmt: on
+
+
+def build_chunks(how: Recurrence) -> Program:
+    """Each batch entry from its state `S` to `R`, 64 tokens after the other.
+
+    Tensors: `Q`, `K` `[B, S, heads, key_dim]` and `V`, `O` `[B, S, value_heads, value_dim]`;
+    `G` and `strengths` `[B, S, value_heads]`; `rates` and `biases [value_heads]` in float32, of a
+    raw gate; `S`, `R` `[B, value_heads, ·, ·]` in float32. For what a recurrence does not take `R`
+    stands, which is not read. Then, of all chunks of all value heads, `X [·, MATRICES, CHUNK,
+    CHUNK]` and, in float32, `F [·, FACTORS, CHUNK]`, which are written and read again. All
+    contiguous, 16-byte aligned, B and S not 0.
+
+    Args:
+        how: what is done with each token: a delta rule without a decay or with one for each head,
+            of 16-bit tensors and unpacked sequences, `key_dim` 64 or 128, `value_dim` a multiple
+            of 64.
+    """
+    prepare, produce, consume = chunk_preparer(how), _producer(how), _consumer(how)
+    B, length, places = (T.dynamic(name) for name in ("B", "length", "places"))
+    HV, dim, dtype = how.value_heads, how.key_dim, how.dtype
+    keys, values = (B, length, how.heads, dim), (B, length, HV, how.value_dim)
+    states = ((B, HV, *how.state_shape), F32)
+    gates = ((B, length, HV), dtype) if how.gate == "head" else states
+    columns = how.value_dim // COLUMNS
+
+    @T.prim_func
+    def run_chunks(
+        Q: T.Tensor(keys, dtype),
+        K: T.Tensor(keys, dtype),
+        V: T.Tensor(values, dtype),
+        G: T.Tensor(*gates),
+        strengths: T.Tensor((B, length, HV), dtype),
+        rates: T.Tensor(*(((HV,), F32) if how.is_raw_gate else states)),
+        biases: T.Tensor(*(((HV,), F32) if how.has_gate_bias else states)),
+        S: T.Tensor(*states),
+        X: T.Tensor((places, MATRICES, CHUNK, CHUNK), dtype),
+        F: T.Tensor((places, FACTORS, CHUNK), F32),
+        O: T.Tensor(values, dtype),  # noqa: E741
+        R: T.Tensor(*states),
+    ):
+        with T.Kernel(T.ceildiv(length, CHUNK), HV, B, threads=WARPGROUP) as (n, head, b):
+            T.pdl_trigger()
+            place = (b * HV + head) * T.ceildiv(length, CHUNK) + n
+            prepare(Q, K, G, strengths, rates, biases, X, F, b, head, n, place, length)
+        with T.Kernel(columns, HV, B, threads=WARPGROUP + WARP) as (part, head, b):
+            Ks = T.alloc_shared((_STAGES, CHUNK, dim), dtype)
+            Qs = T.alloc_shared((_STAGES, CHUNK, dim), dtype)
+            Vs = T.alloc_shared((_STAGES, CHUNK, COLUMNS), dtype)
+            Xs = T.alloc_shared((_STAGES * MATRICES, CHUNK, CHUNK), dtype)
+            Fs = T.alloc_shared((_STAGES, FACTORS, CHUNK), F32)
+            Os = T.alloc_shared((CHUNK, COLUMNS), dtype)
+            T.annotate_layout(
+                {Vs: make_full_bank_swizzled_layout(Vs), Os: make_full_bank_swizzled_layout(Os)}
+            )
+            full = T.alloc_barrier([1] * _STAGES)
+            empty = T.alloc_barrier([WARPS] * _STAGES)
+            thread = T.get_thread_binding()
+            chunks = T.ceildiv(length, CHUNK)
+            left = part * COLUMNS
+            if thread >= WARPGROUP:
+                place = (b * HV + head) * chunks
+                produce(
+                    Q, K, V, X, F, Qs, Ks, Vs, Xs, Fs, full, empty, b, head, left, place, chunks
+                )  # fmt: skip
+            else:
+                consume(
+                    S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, head, left, chunks, thread
+                )  # fmt: skip
+
+    return Program(run_chunks, _SETTINGS)

@@ -1,15 +1,24 @@
-"""Recurrences over a matrix state: every gate and flag, packed and empty sequences, one token."""
+"""Recurrences over a matrix state: every gate and flag, packed and empty sequences, one token, chunks."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from emulation.cases.case import Case
-from tileops.linear_attention.kernels import StateRecurrenceTokensKernel
-from tileops.linear_attention.reference import gated_delta_net, gla_inference, kimi_delta_attention
+from tileops.linear_attention.kernels import (
+    StateRecurrenceChunksKernel,
+    StateRecurrenceTokensKernel,
+)
+from tileops.linear_attention.reference import (
+    delta_net_inference,
+    gated_delta_net,
+    gla_inference,
+    kimi_delta_attention,
+)
 
 _PLAIN: dict[str, Any] = {
     "gate": "head",
@@ -40,6 +49,8 @@ def _case(
     has_state=True,
     has_bias=True,
     params=None,
+    kernel=StateRecurrenceTokensKernel,
+    absolute=2e-4,
     **flags,
 ):
     batch, tokens, heads, value_heads, key_dim, value_dim = shape
@@ -65,6 +76,7 @@ def _case(
         width = (key_dim,) if how["gate"] == "channel" else ()
         g = draw(value_heads, *width)
         g = (g if how["is_raw_gate"] else -g.abs()).to(dtype)
+        g = None if how["gate"] == "none" else g
         beta = draw(value_heads).sigmoid().to(dtype) if how["has_delta_rule"] else None
         count = batch if lengths is None else len(lengths)
         state_shape = (key_dim, value_dim)[:: -1 if how["is_v_first"] else 1]
@@ -84,10 +96,15 @@ def _case(
         packed = (state, starts, None)
         if reference is gla_inference:
             return gla_inference(q, k, g, v, *packed, scale=_SCALE)
+        if reference is delta_net_inference:
+            return delta_net_inference(q, k, v, beta, *packed, scale=_SCALE, **(params or {}))
         return reference(q, k, v, g, beta, *packed, rate, bias, scale=_SCALE, **(params or {}))
 
     constants = dtype, state_dtype, facts
-    return Case(name, StateRecurrenceTokensKernel, constants, inputs, expected, absolute=2e-4)
+    return Case(name, kernel, constants, inputs, expected, absolute=absolute)
+
+
+_chunks = partial(_case, kernel=StateRecurrenceChunksKernel)
 
 
 CASES = (
@@ -143,4 +160,26 @@ CASES = (
         params={"state_v_first": True},
         is_v_first=True,
     ),
+    _chunks("chunks", gated_delta_net, (1, 128, 1, 1, 64, 64)),
+    _chunks("chunks, a tail, shared keys", gated_delta_net, (2, 150, 1, 2, 64, 128)),
+    _chunks("chunks, no state", gated_delta_net, (1, 65, 2, 2, 128, 64), has_state=False),
+    _chunks(
+        "chunks, raw gate, every flag",
+        gated_delta_net,
+        (1, 97, 1, 1, 128, 128),
+        dtype=torch.float16,
+        params={**_RAW_AND_FLAGS, "state_v_first": True},
+        is_v_first=True,
+        **_FLAGGED,
+    ),
+    _chunks(
+        "chunks that do not decay",
+        delta_net_inference,
+        (1, 200, 1, 1, 64, 64),
+        dtype=torch.float16,
+        params={"use_qk_l2norm_in_kernel": True},
+        gate="none",
+        has_unit_keys=True,
+    ),
+    _chunks("a chunk that one token begins", gated_delta_net, (1, 1, 1, 1, 64, 64)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tileops.linear_attention.kernels.chunks import StateRecurrenceChunksKernel
 from tileops.linear_attention.kernels.delta_chunks import (
     DeltaChunksBwdInterface,
     DeltaChunksBwdPortableKernel,
@@ -18,6 +19,7 @@ from tileops.linear_attention.kernels.gradients import (
     StateRecurrenceBwdInterface,
     StateRecurrenceBwdPortableKernel,
 )
+from tileops.linear_attention.kernels.recurrence import CHUNK
 from tileops.linear_attention.kernels.serving import (
     Gate,
     StateRecurrenceCall,
@@ -27,6 +29,7 @@ from tileops.linear_attention.kernels.serving import (
 from tileops.linear_attention.kernels.tokens import StateRecurrenceTokensKernel
 
 __all__ = [
+    "CHUNK",
     "DeltaChunksBwdInterface",
     "DeltaChunksBwdPortableKernel",
     "DeltaChunksCall",
@@ -39,6 +42,7 @@ __all__ = [
     "StateRecurrenceBwdInterface",
     "StateRecurrenceBwdPortableKernel",
     "StateRecurrenceCall",
+    "StateRecurrenceChunksKernel",
     "StateRecurrenceFwdInterface",
     "StateRecurrencePortableKernel",
     "StateRecurrenceTokensKernel",

@@ -40,6 +40,7 @@ class StateRecurrenceCall(CallSpec):
         is_packed: whether sequences are packed into one batch entry.
         dtype: element type of all but the states.
         state_dtype: element type of the states.
+        is_long: whether a batch entry has more tokens than a chunk, on an accelerator.
     """
 
     heads: int
@@ -59,6 +60,7 @@ class StateRecurrenceCall(CallSpec):
     is_packed: bool
     dtype: torch.dtype
     state_dtype: torch.dtype
+    is_long: bool = False
 
 
 class StateRecurrenceFwdInterface(KernelInterface):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from tileops.linear_attention.kernels import (
+    StateRecurrenceChunksKernel,
     StateRecurrenceFwdInterface,
     StateRecurrencePortableKernel,
     StateRecurrenceTokensKernel,
@@ -52,6 +53,9 @@ class _ForwardOp(RecurrenceOp):
         return kernel(q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
 
 
+_OF_WHOLE_HEADS = {"chunks": StateRecurrenceChunksKernel, **_ForwardOp.kernel_types}
+
+
 class _GatedForwardOp(_ForwardOp):
     """A gated delta rule."""
 
@@ -88,6 +92,8 @@ class GatedDeltaNetFwdOp(GatedDeltaRuleOp, _GatedForwardOp):
     Source: Gated DeltaNet, Yang et al. 2024; flash-linear-attention.
     """
 
+    kernel_types = _OF_WHOLE_HEADS
+
 
 class KimiDeltaAttentionFwdOp(KimiDeltaRuleOp, _GatedForwardOp):
     """The gated delta rule with a decay for each channel of the key, `S ← diag(exp(g)) S`.
@@ -102,6 +108,8 @@ class DeltaNetInferenceFwdOp(DeltaRuleOp, _ForwardOp):
 
     States, packing and flags are those of `GatedDeltaNetFwdOp`. Source: DeltaNet, Yang et al. 2024.
     """
+
+    kernel_types = _OF_WHOLE_HEADS
 
     def forward(
         self,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tileops._core.op import Op
 from tileops._core.op.units import tensor_core
-from tileops.linear_attention.kernels import Gate, StateRecurrenceCall
+from tileops.linear_attention.kernels import CHUNK, Gate, StateRecurrenceCall
 
 
 class RecurrenceOp(Op):
@@ -61,6 +61,7 @@ class RecurrenceOp(Op):
             is_packed=cu_seqlens is not None,
             dtype=q.dtype,
             state_dtype=wide if initial_state is None else initial_state.dtype,
+            is_long=q.is_cuda and q.shape[1] > CHUNK,
             device=q.device,
         )
 

@@ -34,30 +34,34 @@ def _token_reader(how: Recurrence):
     scan = warp_scan(lambda before, here: before + here, 0.0)
 
     @T.macro
-    def read(G, strengths, rates, biases, logs, betas, b, head, first, length, thread):
+    def add_up(G, rates, biases, logs, b, head, first, length, lane):
         gate = T.alloc_local((2,), F32)
         total = T.alloc_local((1,), _F64)
         before = T.alloc_local((1,), _F64)
+        for i in T.unroll(2):
+            gate[i] = 0.0
+            if first + 2 * lane + i < length:
+                gate[i] = log_decay(
+                    how,
+                    as_float(G[b, first + 2 * lane + i, head]),
+                    rates[head] if how.is_raw_gate else 0.0,
+                    biases[head] if how.has_gate_bias else 0.0,
+                )
+        # Sums of many logs cancel where two are subtracted.
+        total[0] = T.cast(gate[0], _F64) + T.cast(gate[1], _F64)
+        scan(total, before, lane)
+        logs[2 * lane] = before[0] + T.cast(gate[0], _F64)
+        logs[2 * lane + 1] = total[0]
+
+    @T.macro
+    def read(G, strengths, rates, biases, logs, betas, b, head, first, length, thread):
+        if how.gate == "head":  # else what is not read again would share memory
+            if thread < WARP:
+                add_up(G, rates, biases, logs, b, head, first, length, thread)
         if thread < CHUNK:
             betas[thread] = 0.0
             if first + thread < length:
                 betas[thread] = strength(how, as_float(strengths[b, first + thread, head]))
-        if thread < WARP:
-            for i in T.unroll(2):
-                gate[i] = 0.0
-                if how.gate == "head":
-                    if first + 2 * thread + i < length:
-                        gate[i] = log_decay(
-                            how,
-                            as_float(G[b, first + 2 * thread + i, head]),
-                            rates[head] if how.is_raw_gate else 0.0,
-                            biases[head] if how.has_gate_bias else 0.0,
-                        )
-            # Sums of many logs cancel where two are subtracted.
-            total[0] = T.cast(gate[0], _F64) + T.cast(gate[1], _F64)
-            scan(total, before, thread)
-            logs[2 * thread] = before[0] + T.cast(gate[0], _F64)
-            logs[2 * thread + 1] = total[0]
 
     return read
 

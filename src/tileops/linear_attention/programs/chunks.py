@@ -81,65 +81,68 @@ def _producer(how: Recurrence):
 
 
 def _taker(how: Recurrence):
-    """Makes the macro that passes a chunk through the columns of the state in registers.
+    """Makes the macros that pass a chunk through the columns of the state in registers.
 
-    All is turned: rows are columns of the state. `read` is left with the results.
+    All is turned: rows are columns of the state. `take` solves for what the tokens take up, and
+    `add` begins to add it to the state; between them `read` becomes the result. What is multiplied
+    is split into `x[0]`, rounded, and `x[1]`, what rounding left.
     """
     dim = how.key_dim
 
     @T.macro
-    def split(x, high, low, columns):
-        """`x` as a sum of two rounded numbers."""
-        T.copy(x, high)
+    def split(number, x, columns):
+        T.copy(number, x[0])
         for c, i in T.Parallel(COLUMNS, columns):
-            low[c, i] = x[c, i] - as_float(high[c, i])
+            x[1][c, i] = number[c, i] - as_float(x[0][c, i])
 
     @T.macro
-    def take(Qs, Ks, Vs, Xs, Fs, state, high, low, part, rest, taken, read, slot):
-        split(state, high, low, dim)
-        T.wgmma_gemm(high, Ks[slot, :, :], taken, transpose_B=True, clear_accum=True, **_PANEL)
-        T.wgmma_gemm(low, Ks[slot, :, :], taken, transpose_B=True, **_PANEL)
-        T.wgmma_gemm(high, Qs[slot, :, :], read, transpose_B=True, clear_accum=True, **_PANEL)
-        T.wgmma_gemm(low, Qs[slot, :, :], read, transpose_B=True, **_PANEL)
+    def multiply(x, B, to, clear=False):
+        """`to += x Bᵀ`, to which `clear` says that it begins."""
+        T.wgmma_gemm(x[0], B, to, transpose_B=True, clear_accum=clear, **_PANEL)
+        T.wgmma_gemm(x[1], B, to, transpose_B=True, **_PANEL)
+
+    @T.macro
+    def take(Qs, Ks, Vs, Xs, Fs, state, held, value, part, taken, read, slot):
+        split(state, held, dim)
+        multiply(held, Ks[slot, :, :], taken, clear=True)
+        multiply(held, Qs[slot, :, :], read, clear=True)
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            value[c, i] = Vs[slot, i, c]
         T.wait_wgmma(2)
         T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
         for c, i in T.Parallel(COLUMNS, CHUNK):
-            taken[c, i] = as_float(Vs[slot, i, c]) - Fs[slot, TAKEN, i] * taken[c, i]
-        split(taken, part, rest, CHUNK)
-        inverse = slot * MATRICES + INVERSE
-        T.wgmma_gemm(part, Xs[inverse, :, :], taken, transpose_B=True, clear_accum=True, **_PANEL)
-        T.wgmma_gemm(rest, Xs[inverse, :, :], taken, transpose_B=True, **_PANEL)
+            taken[c, i] = as_float(value[c, i]) - Fs[slot, TAKEN, i] * taken[c, i]
+        split(taken, part, CHUNK)
+        multiply(part, Xs[slot * MATRICES + INVERSE, :, :], taken, clear=True)
         T.wgmma_gemm(
-            part, Xs[slot * MATRICES + REST, :, :], taken, transpose_B=True, **_PANEL
+            part[0], Xs[slot * MATRICES + REST, :, :], taken, transpose_B=True, **_PANEL
         )
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
+        T.wait_wgmma(3)
         T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
-        split(taken, part, rest, CHUNK)
         for c, i in T.Parallel(COLUMNS, CHUNK):
             read[c, i] *= Fs[slot, READ, i]
-        weights = slot * MATRICES + WEIGHTS
-        T.wgmma_gemm(part, Xs[weights, :, :], read, transpose_B=True, **_PANEL)
-        T.wgmma_gemm(rest, Xs[weights, :, :], read, transpose_B=True, **_PANEL)
-        T.wait_wgmma(0)
-        T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
-        for c, i in T.Parallel(COLUMNS, CHUNK):
-            taken[c, i] *= Fs[slot, KEPT, i]
-        split(taken, part, rest, CHUNK)
         for c, d in T.Parallel(COLUMNS, dim):
             state[c, d] *= Fs[slot, LAST, 0]
-        T.wgmma_gemm(part, Ks[slot, :, :], state, **_PANEL)
-        T.wgmma_gemm(rest, Ks[slot, :, :], state, **_PANEL)
         T.wait_wgmma(0)
-        T.warpgroup_fence_operand(state, num_regs=dim // 2)
+        T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
 
-    return take
+    @T.macro
+    def add(Ks, Xs, Fs, state, part, kept, taken, read, slot):
+        split(taken, part, CHUNK)
+        multiply(part, Xs[slot * MATRICES + WEIGHTS, :, :], read)
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            taken[c, i] *= Fs[slot, KEPT, i]
+        split(taken, kept, CHUNK)
+        T.wgmma_gemm(kept[0], Ks[slot, :, :], state, **_PANEL)
+        T.wgmma_gemm(kept[1], Ks[slot, :, :], state, **_PANEL)
+        T.wait_wgmma(2)
+        T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
+
+    return take, add
 
 
-def _consumer(how: Recurrence):
-    """Makes the macro by which a warpgroup takes all chunks, and stores what is read of them."""
-    dim, dtype = how.key_dim, how.dtype
-    take = _taker(how)
+def _writer():
+    """Makes the macro that stores what a chunk's tokens read."""
 
     @T.macro
     def write(read, Os, O, b, head, first, left):  # noqa: E741
@@ -155,6 +158,15 @@ def _consumer(how: Recurrence):
             leader_scope_threads=WARPGROUP,
         )
 
+    return write
+
+
+def _consumer(how: Recurrence):
+    """Makes the macro by which a warpgroup takes all chunks, and stores what is read of them."""
+    dim, dtype = how.key_dim, how.dtype
+    take, add = _taker(how)
+    write = _writer()
+
     @T.macro
     def consume(
         S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, head, left, chunks, thread,  # noqa: E741
@@ -162,26 +174,31 @@ def _consumer(how: Recurrence):
         state = T.alloc_fragment((COLUMNS, dim), F32)
         high = T.alloc_fragment((COLUMNS, dim), dtype)
         low = T.alloc_fragment((COLUMNS, dim), dtype)
+        value = T.alloc_fragment((COLUMNS, CHUNK), dtype)
         part = T.alloc_fragment((COLUMNS, CHUNK), dtype)
         rest = T.alloc_fragment((COLUMNS, CHUNK), dtype)
+        kept = T.alloc_fragment((COLUMNS, CHUNK), dtype)
+        kept_rest = T.alloc_fragment((COLUMNS, CHUNK), dtype)
         taken = T.alloc_fragment((COLUMNS, CHUNK), F32)
         read = T.alloc_fragment((COLUMNS, CHUNK), F32)
         slot = T.alloc_var("int32", init=0)
         phase = T.alloc_var("int32", init=0)
         if not how.has_state:
             T.fill(state, 0)
-        elif how.is_v_first:
-            for c, d in T.Parallel(COLUMNS, dim):
-                state[c, d] = S[b, head, left + c, d]
         else:
             for c, d in T.Parallel(COLUMNS, dim):
-                state[c, d] = S[b, head, d, left + c]
+                state[c, d] = S[b, head, left + c, d] if how.is_v_first else S[b, head, d, left + c]
         for n in T.serial(chunks):
             T.barrier_wait(full[slot], phase)
-            take(Qs, Ks, Vs, Xs, Fs, state, high, low, part, rest, taken, read, slot)
+            take(
+                Qs, Ks, Vs, Xs, Fs, state, (high, low), value, (part, rest), taken, read, slot
+            )
+            add(Ks, Xs, Fs, state, (part, rest), (kept, kept_rest), taken, read, slot)
+            write(read, Os, O, b, head, n * CHUNK, left)
+            T.wait_wgmma(0)
+            T.warpgroup_fence_operand(state, num_regs=dim // 2)
             if thread % WARP == 0:
                 T.barrier_arrive(empty[slot])
-            write(read, Os, O, b, head, n * CHUNK, left)
             advance(slot, phase, _STAGES)
         for c, d in T.Parallel(COLUMNS, dim):
             if how.is_v_first:

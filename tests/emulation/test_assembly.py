@@ -35,7 +35,7 @@ from tileops.gemm.programs import (
     build_gemm_split,
     build_gemv,
 )
-from tileops.linear_attention.programs import Recurrence, build_tokens
+from tileops.linear_attention.programs import Recurrence, build_chunks, build_tokens
 from tileops.moe.programs import (
     Selection,
     build_permute_align,
@@ -126,6 +126,11 @@ def packed(width: int, *tiling: int, page: int = 0, turned: int = 0, **mask: int
 def token_by_token(width: int, state: str) -> Program:
     flags = True, None, True, 2, True, True, True, False, True
     return build_tokens(Recurrence("bfloat16", state, 4, 8, width, 128, 0.1, "channel", *flags))
+
+
+def in_chunks(width: int, dtype: str) -> Program:
+    flags = True, None, True, 2, True, True, True, False, False
+    return build_chunks(Recurrence(dtype, "float32", 4, 8, width, 128, 0.1, "head", *flags))
 
 
 def decode(width: int, *how: int) -> Program:
@@ -248,6 +253,8 @@ PROGRAMS = {
         f"tokens, keys of {width}, states {state}": partial(token_by_token, width, state)
         for width, state in ((256, "float32"), (128, "bfloat16"), (160, "float32"))
     },
+    "chunks of tokens, keys of 64": lambda: in_chunks(64, "float16"),
+    "chunks of tokens, keys of 128": lambda: in_chunks(128, "bfloat16"),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 128, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),

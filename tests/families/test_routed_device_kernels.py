@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tileops.linear_attention import GatedDeltaNetFwdOp, GLADecodeFwdOp
-from tileops.linear_attention.kernels import StateRecurrenceCall, StateRecurrenceTokensKernel
+from tileops.linear_attention import (
+    DeltaNetInferenceFwdOp,
+    GatedDeltaNetFwdOp,
+    GLADecodeFwdOp,
+    KimiDeltaAttentionFwdOp,
+)
+from tileops.linear_attention.kernels import (
+    StateRecurrenceCall,
+    StateRecurrenceChunksKernel,
+    StateRecurrenceTokensKernel,
+)
 from tileops.moe import (
     ContiguousLayoutSpec,
     FusedTopKFwdOp,
@@ -84,6 +93,8 @@ ALIGN = MoEPermuteAlignFwdOp(256), "permute_align"
 BEST = FusedTopKFwdOp(8), "top_k"
 INDEXED = IndexedExpertMLPFwdOp(), "indexed_expert_mlp"
 DELTA = GatedDeltaNetFwdOp(), "state_recurrence"
+UNDECAYED = DeltaNetInferenceFwdOp(), "state_recurrence"
+CHANNELS = KimiDeltaAttentionFwdOp(), "state_recurrence"
 GATED = GLADecodeFwdOp(), "state_recurrence"
 MIX = MHCPreFwdOp(1.0, 1.0, 1.0, 1), "mhc_pre"
 ADD = MHCPostFwdOp(), "mhc_post"
@@ -100,12 +111,12 @@ REFUSED = [
     (*INDEXED, indexed(1025), "counts the routes of at most 1024 experts, not of 1025"),
     (*INDEXED, indexed(dtype=torch.float32), "multiplies float16 and bfloat16, not float32"),
     (
-        *DELTA,
+        *CHANNELS,
         recurrence(dtype=torch.float64),
         "takes float16, bfloat16 and float32, not float64",
     ),
-    (*DELTA, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
-    (*DELTA, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
+    (*CHANNELS, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
+    (*CHANNELS, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
     (*MIX, mix(65), "mixes at most 64 rows, not 65"),
     (*MIX, mix(n=5), "mixes at most 4 copies, not 5"),
     (*ADD, MHCPostCall(17, 64, **DEVICE), "adds to at most 16 copies, not 17"),
@@ -118,6 +129,9 @@ SERVED = [
     (*BEST, best(1024, 32), "warp"),
     (*INDEXED, indexed(), "grouped"),
     (*DELTA, recurrence(), "tokens"),
+    (*DELTA, recurrence(is_long=True), "chunks"),
+    (*UNDECAYED, recurrence(is_long=True, gate="none"), "chunks"),
+    (*CHANNELS, recurrence(is_long=True, gate="channel"), "tokens"),
     (*MIX, mix(), "few_rows"),
     (*ADD, MHCPostCall(4, 64, **DEVICE), "pointwise"),
     (*GATED, recurrence(gate="channel", has_delta_rule=False), "tokens"),
@@ -134,6 +148,28 @@ def test_calls_that_are_refused_say_why(op, interface, call, reason) -> None:
 @pytest.mark.parametrize(("op", "interface", "call", "key"), SERVED)
 def test_calls_on_hopper_are_served(op, interface, call, key) -> None:
     assert op.key_for(interface, call) == key
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dtype": torch.float32}, "multiplies float16 and bfloat16, not float32"),
+        ({"state_dtype": HALF}, "keeps states in float32, not bfloat16"),
+        ({"gate": "channel"}, "solves delta rules whose heads decay as a whole or not at all"),
+        (
+            {"has_delta_rule": False},
+            "solves delta rules whose heads decay as a whole or not at all",
+        ),
+        ({"is_packed": True}, "takes sequences of one length, not packed ones"),
+        ({"is_long": False}, "pays for more than 64 tokens only"),
+        ({"key_dim": 96}, "holds keys of 64 or 128 channels, not 96"),
+        ({"value_dim": 96}, "shares values of 64, of which 96 is no multiple"),
+    ],
+)
+def test_what_is_not_taken_in_chunks_goes_token_by_token(changes, reason) -> None:
+    call = recurrence(**{"is_long": True, **changes})
+    assert StateRecurrenceChunksKernel.refusal(call) == reason
+    assert GatedDeltaNetFwdOp().key_for("state_recurrence", call) == "tokens"
 
 
 def test_flags_and_dtypes_of_states_have_programs_of_their_own() -> None:

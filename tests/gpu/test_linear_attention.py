@@ -8,11 +8,13 @@ import torch.nn.functional as F
 
 from tileops.linear_attention import (
     DeltaNetDecodeFwdOp,
+    DeltaNetInferenceFwdOp,
     GatedDeltaNetFwdOp,
     GLAInferenceFwdOp,
     KimiDeltaAttentionFwdOp,
 )
 from tileops.linear_attention import reference as exact
+from tileops.linear_attention.kernels.recurrence import Tokens, run
 
 
 def check(found, wide):
@@ -89,3 +91,65 @@ def test_gated_linear_attention(draw):
     op = GLAInferenceFwdOp()
     found = op(q, k, g, v)
     check(found, exact.gla_inference(*(part.cpu() for part in (q, k, g, v))))
+
+
+CHUNKS = {"StateRecurrenceChunksKernel"}
+
+
+def run_wide(q, k, v, g, beta, state, scale):
+    """All heads in float64, a chunk at a time."""
+    group = v.shape[2] // q.shape[2]
+    q, k = (part.double().repeat_interleave(group, 2) for part in (q * scale, k))
+    rest = v.double(), g.double()[..., None], beta.double()[..., None]
+    o, last = run(Tokens(*(part.transpose(1, 2) for part in (q, k, *rest))), state.double())
+    return o.transpose(1, 2), last
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("shape", [(1, 65, 1, 1), (2, 300, 2, 4), (1, 2048, 16, 16)], ids=str)
+def test_chunks_of_tokens(draw, serving, shape, size, dtype):
+    q, k, v, g, beta = (part.to(dtype) for part in tokens(draw, *shape, size, size))
+    state = draw(shape[0], shape[3], size, size)
+    op = GatedDeltaNetFwdOp()
+    found = op(q, k, v, g, beta, state)
+    assert serving(op, "state_recurrence") == CHUNKS
+    wide = run_wide(q, k, v, g, beta, state, size**-0.5)
+    check(found, [part.cpu() for part in wide])
+    for _ in range(3):
+        assert all(map(torch.equal, op(q, k, v, g, beta, state), found))
+
+
+def test_chunks_of_raw_gates_with_every_flag(draw, serving):
+    q, k, v, _, beta = tokens(draw, 2, 150, 1, 2, 128, 64)
+    inputs = (q, k, v, draw(2, 150, 2, dtype=v.dtype), beta, draw(2, 2, 64, 128), None, None)
+    inputs = (*inputs, draw(2), draw(2))
+    flags = {
+        "use_qk_l2norm_in_kernel": True,
+        "use_beta_sigmoid_in_kernel": True,
+        "allow_neg_eigval": True,
+        "use_gate_in_kernel": True,
+        "state_v_first": True,
+    }
+    op = GatedDeltaNetFwdOp(**flags)
+    wide = exact.gated_delta_net(*(x if x is None else x.cpu() for x in inputs), **flags)
+    check(op(*inputs), wide)
+    assert serving(op, "state_recurrence") == CHUNKS
+
+
+def test_chunks_that_do_not_decay(draw, serving):
+    q, k, v, _, beta = tokens(draw, 2, 200, 2, 2, 64, 128)
+    q, k = (part.transpose(1, 2).contiguous().transpose(1, 2) for part in (q, k))
+    op = DeltaNetInferenceFwdOp()
+    wide = exact.delta_net_inference(*(part.cpu() for part in (q, k, v, beta)))
+    check(op(q, k, v, beta), wide)
+    assert serving(op, "state_recurrence") == CHUNKS
+
+
+def test_chunks_forget_what_decays_to_nothing(draw, serving):
+    q, k, v, g, beta = tokens(draw, 1, 200, 1, 1, 64, 64)
+    g[:, ::50] = -1e4
+    op = GatedDeltaNetFwdOp()
+    wide = exact.gated_delta_net(*(part.cpu() for part in (q, k, v, g, beta)))
+    check(op(q, k, v, g, beta), wide)
+    assert serving(op, "state_recurrence") == CHUNKS

@@ -1,4 +1,4 @@
-"""Recurrences over a matrix state: every gate and flag, packed and empty sequences, one token, chunks."""
+"""Recurrences over a matrix state: gates and flags, packed and empty sequences, tokens, chunks."""
 
 from __future__ import annotations
 

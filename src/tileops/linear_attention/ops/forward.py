@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from tileops.kernels import Kernel
 from tileops.linear_attention.kernels import (
     StateRecurrenceChunksKernel,
     StateRecurrenceFwdInterface,
@@ -53,7 +54,10 @@ class _ForwardOp(RecurrenceOp):
         return kernel(q, k, v, g, beta, initial_state, cu_seqlens, cu_seqlens_cpu, *gate)
 
 
-_OF_WHOLE_HEADS = {"chunks": StateRecurrenceChunksKernel, **_ForwardOp.kernel_types}
+_OF_WHOLE_HEADS: dict[str, type[Kernel]] = {
+    "chunks": StateRecurrenceChunksKernel,
+    **_ForwardOp.kernel_types,
+}
 
 
 class _GatedForwardOp(_ForwardOp):

@@ -11,7 +11,7 @@ import tilelang.language as T
 
 from tileops._programs.rows import warp_scan
 from tileops._programs.vectors import F32, as_float
-from tileops.gemm.programs.ring import WARP, WARPGROUP
+from tileops.gemm.programs.ring import WARP
 from tileops.linear_attention.programs.tokens import Recurrence, log_decay, strength
 
 CHUNK = 64

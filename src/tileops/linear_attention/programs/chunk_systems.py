@@ -86,12 +86,16 @@ def _solver():
     return solve
 
 
-def chunk_preparer(how: Recurrence):
+def chunk_preparer(how: Recurrence, keep=None):
     """Makes the macro that prepares a chunk of a value head.
 
     It writes the chunk's `MATRICES` of `[CHUNK, CHUNK]` to `X`, and its `FACTORS` of `[CHUNK]` to
     `F`. The inverse holds the strengths, too; the weights all that stands between a query and what
     a token took up.
+
+    Args:
+        how: what is done with each token.
+        keep: macro that writes what is made of a chunk's inverse to the tensors `kept`, if any.
     """
     read, solve = _token_reader(how), _solver()
     group, dim, dtype = how.value_heads // how.heads, how.key_dim, how.dtype
@@ -117,7 +121,7 @@ def chunk_preparer(how: Recurrence):
                 lengths[which, thread % CHUNK] = T.rsqrt(total[0] + 1e-6)
 
     @T.macro
-    def prepare(Q, K, G, strengths, rates, biases, X, F, b, head, n, place, length):
+    def prepare(Q, K, G, strengths, rates, biases, X, F, kept, b, head, n, place, length):
         Ks = T.alloc_shared((CHUNK, dim), dtype)
         Qs = T.alloc_shared((CHUNK, dim), dtype)
         system = T.alloc_shared((CHUNK, _PITCH), F32)
@@ -176,5 +180,7 @@ def chunk_preparer(how: Recurrence):
                 X[place, REST, i, thread] = T.cast(
                     column[i] * betas[thread] - as_float(rounded[0]), dtype
                 )
+        if keep is not None:
+            keep(kept, Ks, column, betas, b, head, first, thread)
 
     return prepare

@@ -34,7 +34,7 @@ COLUMNS = ROWS
 """Columns of the state that a block keeps."""
 
 _STAGES = 3
-_SETTINGS = {
+SETTINGS = {
     **GUARDED,
     "tl.disable_thread_storage_sync": True,
     "tl.disable_buffer_init_check": True,
@@ -161,11 +161,19 @@ def _writer():
     return write
 
 
-def _consumer(how: Recurrence):
+def _consumer(how: Recurrence, keeps: bool):
     """Makes the macro by which a warpgroup takes all chunks, and stores what is read of them."""
     dim, dtype = how.key_dim, how.dtype
     take, add = _taker(how)
     write = _writer()
+
+    @T.macro
+    def store(state, R, b, place, left):
+        for c, d in T.Parallel(COLUMNS, dim):
+            if how.is_v_first:
+                R[b, place, left + c, d] = state[c, d]
+            else:
+                R[b, place, d, left + c] = state[c, d]
 
     @T.macro
     def consume(
@@ -183,11 +191,13 @@ def _consumer(how: Recurrence):
         read = T.alloc_fragment((COLUMNS, CHUNK), F32)
         slot = T.alloc_var("int32", init=0)
         phase = T.alloc_var("int32", init=0)
-        if not how.has_state:
-            T.fill(state, 0)
-        else:
+        if how.has_state:
             for c, d in T.Parallel(COLUMNS, dim):
                 state[c, d] = S[b, head, left + c, d] if how.is_v_first else S[b, head, d, left + c]
+        else:
+            T.fill(state, 0)
+        if keeps:
+            store(state, R, b, 0, left)
         for n in T.serial(chunks):
             T.barrier_wait(full[slot], phase)
             take(
@@ -200,59 +210,29 @@ def _consumer(how: Recurrence):
             if thread % WARP == 0:
                 T.barrier_arrive(empty[slot])
             advance(slot, phase, _STAGES)
-        for c, d in T.Parallel(COLUMNS, dim):
-            if how.is_v_first:
-                R[b, head, left + c, d] = state[c, d]
-            else:
-                R[b, head, d, left + c] = state[c, d]
+            if keeps:
+                store(state, R, b, n + 1, left)
+        if not keeps:
+            store(state, R, b, head, left)
 
     return consume
 # fmt: on
 
 
-def build_chunks(how: Recurrence) -> Program:
-    """Each batch entry from its state `S` to `R`, 64 tokens after the other.
-
-    Tensors: `Q`, `K` `[B, S, heads, key_dim]` and `V`, `O` `[B, S, value_heads, value_dim]`;
-    `G` and `strengths` `[B, S, value_heads]`; `rates` and `biases [value_heads]` in float32, of a
-    raw gate; `S`, `R` `[B, value_heads, ·, ·]` in float32. For what a recurrence does not take `R`
-    stands, which is not read. Then, of all chunks of all value heads, `X [·, MATRICES, CHUNK,
-    CHUNK]` and, in float32, `F [·, FACTORS, CHUNK]`, which are written and read again. All
-    contiguous, 16-byte aligned, B and S not 0.
+def state_launch(how: Recurrence, keeps: bool = False):
+    """Makes the macro that is the launch which carries states through all chunks.
 
     Args:
-        how: what is done with each token: a delta rule without a decay or with one for each head,
-            of 16-bit tensors and unpacked sequences, `key_dim` 64 or 128, `value_dim` a multiple
-            of 64.
+        how: what is done with each token.
+        keeps: whether `R` of a batch entry, of one head, holds the states at all bounds of chunks,
+            and not those of all heads after the last.
     """
-    prepare, produce, consume = chunk_preparer(how), _producer(how), _consumer(how)
-    B, length, places = (T.dynamic(name) for name in ("B", "length", "places"))
+    produce, consume = _producer(how), _consumer(how, keeps)
     HV, dim, dtype = how.value_heads, how.key_dim, how.dtype
-    keys, values = (B, length, how.heads, dim), (B, length, HV, how.value_dim)
-    states = ((B, HV, *how.state_shape), F32)
-    gates = ((B, length, HV), dtype) if how.gate == "head" else states
-    columns = how.value_dim // COLUMNS
 
-    @T.prim_func
-    def run_chunks(
-        Q: T.Tensor(keys, dtype),
-        K: T.Tensor(keys, dtype),
-        V: T.Tensor(values, dtype),
-        G: T.Tensor(*gates),
-        strengths: T.Tensor((B, length, HV), dtype),
-        rates: T.Tensor(*(((HV,), F32) if how.is_raw_gate else states)),
-        biases: T.Tensor(*(((HV,), F32) if how.has_gate_bias else states)),
-        S: T.Tensor(*states),
-        X: T.Tensor((places, MATRICES, CHUNK, CHUNK), dtype),
-        F: T.Tensor((places, FACTORS, CHUNK), F32),
-        O: T.Tensor(values, dtype),  # noqa: E741
-        R: T.Tensor(*states),
-    ):
-        with T.Kernel(T.ceildiv(length, CHUNK), HV, B, threads=WARPGROUP) as (n, head, b):
-            T.pdl_trigger()
-            place = (b * HV + head) * T.ceildiv(length, CHUNK) + n
-            prepare(Q, K, G, strengths, rates, biases, X, F, b, head, n, place, length)
-        with T.Kernel(columns, HV, B, threads=WARPGROUP + WARP) as (part, head, b):
+    @T.macro
+    def carry(Q, K, V, X, F, S, O, R, B, length):  # noqa: E741
+        with T.Kernel(how.value_dim // COLUMNS, HV, B, threads=WARPGROUP + WARP) as (part, head, b):
             Ks = T.alloc_shared((_STAGES, CHUNK, dim), dtype)
             Qs = T.alloc_shared((_STAGES, CHUNK, dim), dtype)
             Vs = T.alloc_shared((_STAGES, CHUNK, COLUMNS), dtype)
@@ -277,4 +257,50 @@ def build_chunks(how: Recurrence) -> Program:
                     S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, head, left, chunks, thread
                 )  # fmt: skip
 
-    return Program(run_chunks, _SETTINGS)
+    return carry
+
+
+def build_chunks(how: Recurrence) -> Program:
+    """Each batch entry from its state `S` to `R`, 64 tokens after the other.
+
+    Tensors: `Q`, `K` `[B, S, heads, key_dim]` and `V`, `O` `[B, S, value_heads, value_dim]`;
+    `G` and `strengths` `[B, S, value_heads]`; `rates` and `biases [value_heads]` in float32, of a
+    raw gate; `S`, `R` `[B, value_heads, ·, ·]` in float32. For what a recurrence does not take `R`
+    stands, which is not read. Then, of all chunks of all value heads, `X [·, MATRICES, CHUNK,
+    CHUNK]` and, in float32, `F [·, FACTORS, CHUNK]`, which are written and read again. All
+    contiguous, 16-byte aligned, B and S not 0.
+
+    Args:
+        how: what is done with each token: a delta rule without a decay or with one for each head,
+            of 16-bit tensors and unpacked sequences, `key_dim` 64 or 128, `value_dim` a multiple
+            of 64.
+    """
+    prepare, carry = chunk_preparer(how), state_launch(how)
+    B, length, places = (T.dynamic(name) for name in ("B", "length", "places"))
+    HV, dim, dtype = how.value_heads, how.key_dim, how.dtype
+    keys, values = (B, length, how.heads, dim), (B, length, HV, how.value_dim)
+    states = ((B, HV, *how.state_shape), F32)
+    gates = ((B, length, HV), dtype) if how.gate == "head" else states
+
+    @T.prim_func
+    def run_chunks(
+        Q: T.Tensor(keys, dtype),
+        K: T.Tensor(keys, dtype),
+        V: T.Tensor(values, dtype),
+        G: T.Tensor(*gates),
+        strengths: T.Tensor((B, length, HV), dtype),
+        rates: T.Tensor(*(((HV,), F32) if how.is_raw_gate else states)),
+        biases: T.Tensor(*(((HV,), F32) if how.has_gate_bias else states)),
+        S: T.Tensor(*states),
+        X: T.Tensor((places, MATRICES, CHUNK, CHUNK), dtype),
+        F: T.Tensor((places, FACTORS, CHUNK), F32),
+        O: T.Tensor(values, dtype),  # noqa: E741
+        R: T.Tensor(*states),
+    ):
+        with T.Kernel(T.ceildiv(length, CHUNK), HV, B, threads=WARPGROUP) as (n, head, b):
+            T.pdl_trigger()
+            place = (b * HV + head) * T.ceildiv(length, CHUNK) + n
+            prepare(Q, K, G, strengths, rates, biases, X, F, (), b, head, n, place, length)
+        carry(Q, K, V, X, F, S, O, R, B, length)
+
+    return Program(run_chunks, SETTINGS)

@@ -1,0 +1,112 @@
+"""The program of the delta rule in chunks that keeps what its gradients reuse, on Hopper.
+
+Beside what `chunks` writes, the first launch keeps the inverse of each chunk and its products with
+keys and values, the second the states at the bounds of chunks.
+
+TileLang evaluates the annotations of a program where it is traced, so they are not postponed here.
+"""
+
+import tilelang.language as T
+
+from tileops._programs.program import Program
+from tileops._programs.vectors import F32, as_float
+from tileops.gemm.programs.ring import WARP, WARPGROUP
+from tileops.linear_attention.programs.chunk_systems import (
+    CHUNK,
+    FACTORS,
+    MATRICES,
+    chunk_preparer,
+)
+from tileops.linear_attention.programs.chunks import SETTINGS, state_launch
+from tileops.linear_attention.programs.tokens import Recurrence
+
+
+def _keeper(how: Recurrence):
+    """Makes the macro that keeps a chunk's inverse, and its products with keys and values.
+
+    Both products are of the inverse with the strengths, as a sum of two numbers of 16 bits.
+    """
+    dim, width, dtype = how.key_dim, how.value_dim, how.dtype
+
+    @T.macro
+    def keep(kept, Ks, column, betas, b, head, first, thread):
+        V, Aw, Au, W, U = kept
+        Vs = T.alloc_shared((CHUNK, width), dtype)
+        inverse = T.alloc_shared((2, CHUNK, CHUNK), dtype)
+        keys = T.alloc_fragment((CHUNK, dim), F32)
+        values = T.alloc_fragment((CHUNK, width), F32)
+        rounded = T.alloc_local((1,), dtype)
+        full = T.alloc_barrier(1)
+        T.sync_threads()  # all have read the system, whose memory may be written now
+        if thread < WARP:
+            T.tma_copy(V[b, first : first + CHUNK, head, :], Vs, barrier=full)
+            if T.shuffle_elect(WARP):
+                T.barrier_arrive(full)
+        if thread < CHUNK:
+            for i in T.unroll(CHUNK):
+                rounded[0] = T.cast(column[i], dtype)
+                Aw[b, first + i, thread] = rounded[0]
+                Au[b, first + i, thread] = rounded[0]
+                rounded[0] = T.cast(column[i] * betas[thread], dtype)
+                inverse[0, i, thread] = rounded[0]
+                inverse[1, i, thread] = T.cast(
+                    column[i] * betas[thread] - as_float(rounded[0]), dtype
+                )
+        T.fence_proxy_async()
+        T.sync_threads()
+        T.wgmma_gemm(inverse[0, :, :], Ks, keys, clear_accum=True)
+        T.wgmma_gemm(inverse[1, :, :], Ks, keys)
+        T.barrier_wait(full, 0)
+        T.wgmma_gemm(inverse[0, :, :], Vs, values, clear_accum=True)
+        T.wgmma_gemm(inverse[1, :, :], Vs, values)
+        T.wait_wgmma(0)
+        T.warpgroup_fence_operand(keys, num_regs=dim // 2)
+        T.warpgroup_fence_operand(values, num_regs=width // 2)
+        for i, d in T.Parallel(CHUNK, dim):
+            W[b, first + i, d] = keys[i, d]
+        for i, d in T.Parallel(CHUNK, width):
+            U[b, first + i, d] = values[i, d]
+
+    return keep
+
+
+def build_kept_chunks(how: Recurrence) -> Program:
+    """The delta rule from states of zeros, with what its gradients reuse.
+
+    Tensors: `Q`, `K` `[B, L, 1, key_dim]` and `V`, `O` `[B, L, 1, value_dim]`; `strengths
+    [B, L, 1]`; `X` and `F` as `build_chunks` has them; in float32 `R [B, L / CHUNK + 1, key_dim,
+    value_dim]`, the states at the bounds of chunks; `Aw`, `Au` `[B, L, CHUNK]`, both the inverse of
+    each chunk; `W [B, L, key_dim]` and `U [B, L, value_dim]`, its products with the keys and the
+    values times their strengths. All contiguous, 16-byte aligned, L a multiple of `CHUNK`, B and L
+    not 0.
+
+    Args:
+        how: the delta rule without a decay or any flag, of one head.
+    """
+    prepare, carry = chunk_preparer(how, _keeper(how)), state_launch(how, keeps=True)
+    B, length, places, bounds = (T.dynamic(name) for name in ("B", "length", "places", "bounds"))
+    dim, width, dtype = how.key_dim, how.value_dim, how.dtype
+
+    @T.prim_func
+    def run_kept_chunks(
+        Q: T.Tensor((B, length, 1, dim), dtype),
+        K: T.Tensor((B, length, 1, dim), dtype),
+        V: T.Tensor((B, length, 1, width), dtype),
+        strengths: T.Tensor((B, length, 1), dtype),
+        X: T.Tensor((places, MATRICES, CHUNK, CHUNK), dtype),
+        F: T.Tensor((places, FACTORS, CHUNK), F32),
+        O: T.Tensor((B, length, 1, width), dtype),  # noqa: E741
+        R: T.Tensor((B, bounds, dim, width), F32),
+        Aw: T.Tensor((B, length, CHUNK), dtype),
+        Au: T.Tensor((B, length, CHUNK), dtype),
+        W: T.Tensor((B, length, dim), dtype),
+        U: T.Tensor((B, length, width), dtype),
+    ):
+        with T.Kernel(T.ceildiv(length, CHUNK), B, threads=WARPGROUP) as (n, b):
+            T.pdl_trigger()
+            place = b * T.ceildiv(length, CHUNK) + n
+            kept = V, Aw, Au, W, U
+            prepare(Q, K, R, strengths, R, R, X, F, kept, b, 0, n, place, length)
+        carry(Q, K, V, X, F, R, O, R, B, length)
+
+    return Program(run_kept_chunks, SETTINGS)

@@ -35,7 +35,12 @@ from tileops.gemm.programs import (
     build_gemm_split,
     build_gemv,
 )
-from tileops.linear_attention.programs import Recurrence, build_chunks, build_tokens
+from tileops.linear_attention.programs import (
+    Recurrence,
+    build_chunks,
+    build_kept_chunks,
+    build_tokens,
+)
 from tileops.moe.programs import (
     Selection,
     build_permute_align,
@@ -255,6 +260,8 @@ PROGRAMS = {
     },
     "chunks of tokens, keys of 64": lambda: in_chunks(64, "float16"),
     "chunks of tokens, keys of 128": lambda: in_chunks(128, "bfloat16"),
+    "kept chunks, keys of 64": lambda: build_kept_chunks("bfloat16", 64, 64),
+    "kept chunks, keys of 128": lambda: build_kept_chunks("float16", 128, 128),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),
     "attention": lambda: attend(128, 128, 128, right=0),
     "attention, narrow heads": lambda: attend(64, 192, 128),

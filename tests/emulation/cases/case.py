@@ -25,7 +25,8 @@ class Case:
         config: entries that differ from the default configuration.
         contains: what the generated source must hold.
         writes: whether the first input is written.
-        absolute: tolerated absolute error, where a result is a sum of rounded terms.
+        absolute: tolerated absolute error, where a result is a sum of rounded terms; a tuple has
+            one for each result.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Case:
     config: Mapping[str, Any] = field(default_factory=dict)
     contains: tuple[str, ...] = ()
     writes: bool = False
-    absolute: float | None = None
+    absolute: float | tuple[float, ...] | None = None
 
     def __str__(self) -> str:
         return f"{self.kernel.__name__}-{self.name}"

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from emulation.cases.case import Case
 from tileops.linear_attention.kernels import (
+    CHUNK,
+    DeltaChunksKernel,
     StateRecurrenceChunksKernel,
     StateRecurrenceTokensKernel,
 )
 from tileops.linear_attention.reference import (
+    delta_net,
     delta_net_inference,
     gated_delta_net,
     gla_inference,
@@ -104,7 +107,21 @@ def _case(
     return Case(name, kernel, constants, inputs, expected, absolute=absolute)
 
 
-_chunks = partial(_case, kernel=StateRecurrenceChunksKernel)
+def _delta_case(name, batch, heads, length, key_dim, value_dim, dtype):
+    def inputs(generator: torch.Generator) -> tuple[Tensor, ...]:
+        def draw(*extents: int) -> Tensor:
+            return torch.randn(batch, heads, length, *extents, generator=generator)
+
+        q, k = (draw(key_dim) / key_dim**0.5 for _ in range(2))
+        return tuple(x.to(dtype) for x in (q, k, draw(value_dim), draw().sigmoid()))
+
+    expected = partial(delta_net, chunk_size=CHUNK)
+    constants = key_dim, value_dim, dtype
+    absolute = 3e-2, *[2e-4] * 5  # what is read has rounded factors
+    return Case(name, DeltaChunksKernel, constants, inputs, expected, absolute=absolute)
+
+
+_chunks = partial(_case, kernel=StateRecurrenceChunksKernel, absolute=(4e-3, 2e-4))
 
 
 CASES = (
@@ -182,4 +199,7 @@ CASES = (
         has_unit_keys=True,
     ),
     _chunks("a chunk that one token begins", gated_delta_net, (1, 1, 1, 1, 64, 64)),
+    _delta_case("one chunk", 2, 1, 64, 64, 64, torch.float16),
+    _delta_case("wide values", 1, 2, 192, 64, 128, torch.bfloat16),
+    _delta_case("wide keys", 1, 1, 128, 128, 64, torch.bfloat16),
 )

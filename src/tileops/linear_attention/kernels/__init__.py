@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tileops.linear_attention.kernels.chunks import StateRecurrenceChunksKernel
+from tileops.linear_attention.kernels.chunks import (
+    DeltaChunksKernel,
+    StateRecurrenceChunksKernel,
+)
 from tileops.linear_attention.kernels.delta_chunks import (
     DeltaChunksBwdInterface,
     DeltaChunksBwdPortableKernel,
@@ -34,6 +37,7 @@ __all__ = [
     "DeltaChunksBwdPortableKernel",
     "DeltaChunksCall",
     "DeltaChunksFwdInterface",
+    "DeltaChunksKernel",
     "DeltaChunksPortableKernel",
     "Gate",
     "GatedChunksBwdInterface",

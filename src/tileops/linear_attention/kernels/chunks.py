@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tileops._core.dispatch.toolchain import HOPPER, dtype_name
+from tileops._kernels.alignment import aligned
 from tileops._kernels.scratch import scratch
+from tileops.kernels import Kernel
+from tileops.linear_attention.kernels.delta_chunks import DeltaChunksCall, DeltaChunksFwdInterface
 from tileops.linear_attention.kernels.device import DeviceRecurrenceKernel
 from tileops.linear_attention.kernels.recurrence import CHUNK
 from tileops.linear_attention.kernels.serving import StateRecurrenceCall
@@ -32,8 +35,8 @@ class StateRecurrenceChunksKernel(DeviceRecurrenceKernel):
     @classmethod
     def refusal(cls, call: StateRecurrenceCall) -> str | None:
         """Refuses what is no delta rule of whole heads, few tokens, and other channels."""
-        if call.dtype not in (torch.float16, torch.bfloat16):
-            return f"multiplies float16 and bfloat16, not {dtype_name(call.dtype)}"
+        if refused := _refused_dtype(call):
+            return refused
         if call.state_dtype is not torch.float32:
             return f"keeps states in float32, not {dtype_name(call.state_dtype)}"
         if not call.has_delta_rule or call.gate == "channel":
@@ -42,11 +45,7 @@ class StateRecurrenceChunksKernel(DeviceRecurrenceKernel):
             return "takes sequences of one length, not packed ones"
         if not call.is_long:
             return f"pays for more than {CHUNK} tokens only"
-        if call.key_dim not in _KEYS:
-            return f"holds keys of 64 or 128 channels, not {call.key_dim}"
-        if call.value_dim % _COLUMNS:
-            return f"shares values of {_COLUMNS}, of which {call.value_dim} is no multiple"
-        return super().refusal(call)
+        return _refused_channels(call) or super().refusal(call)
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
@@ -57,7 +56,77 @@ class StateRecurrenceChunksKernel(DeviceRecurrenceKernel):
 
     def _launch(self, given: list[Tensor], o: Tensor, last: Tensor) -> None:
         *tokens, _, first = given
-        places = o.shape[0] * o.shape[2] * -(-o.shape[1] // CHUNK)
-        shapes = (places, _MATRICES, CHUNK, CHUNK), (places, _FACTORS, CHUNK)
-        kept = scratch(o.device, *shapes, dtypes=(o.dtype, torch.float32))
-        self.program()(*tokens, first, *kept, o, last)
+        self.program()(*tokens, first, *_kept(o), o, last)
+
+
+class DeltaChunksKernel(Kernel, DeltaChunksFwdInterface):
+    """The delta rule as `StateRecurrenceChunksKernel` has it, with what its gradients reuse.
+
+    Args:
+        key_dim: channels of a key.
+        value_dim: channels of a value.
+        dtype: element type of all but the states.
+    """
+
+    supported_archs = frozenset({HOPPER})
+
+    def __init__(self, key_dim: int, value_dim: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.key_dim, self.value_dim, self.dtype = key_dim, value_dim, dtype
+
+    @classmethod
+    def refusal(cls, call: DeltaChunksCall) -> str | None:
+        """Refuses other chunks, dtypes and channels."""
+        if call.chunk != CHUNK:
+            return f"takes {CHUNK} tokens at a time, not {call.chunk}"
+        return _refused_dtype(call) or _refused_channels(call) or super().refusal(call)
+
+    @classmethod
+    def entry_for(cls, call: DeltaChunksCall) -> tuple[Hashable, Callable[[], DeltaChunksKernel]]:
+        """One build for each size of head and dtype."""
+        arguments = call.key_dim, call.value_dim, call.dtype
+        return arguments, lambda: cls(*arguments)
+
+    def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
+        """Compile the program."""
+        from tileops.linear_attention.programs import build_kept_chunks
+
+        program = build_kept_chunks(dtype_name(self.dtype), self.key_dim, self.value_dim)
+        return program.compile(HOPPER)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
+        """Run each head, which is a batch entry of its own."""
+        *outer, length, width = v.shape
+        heads = [aligned(x.contiguous()).view(-1, length, 1, x.shape[3]) for x in (q, k, v)]
+        strengths = aligned(beta.contiguous()).view(-1, length, 1)
+        o, u = (torch.empty(v.shape, dtype=v.dtype, device=v.device) for _ in range(2))
+        w = torch.empty(k.shape, dtype=v.dtype, device=v.device)
+        inverses = [w.new_empty(*outer, length, CHUNK) for _ in range(2)]
+        bounds = length // CHUNK + 1
+        states = w.new_empty(*outer, bounds, self.key_dim, width, dtype=torch.float32)
+        results = heads[2].shape, (-1, bounds, self.key_dim, width)
+        by_head = [x.view(shape) for x, shape in zip((o, states), results, strict=True)]
+        kept = [x.view(-1, length, x.shape[3]) for x in (*inverses, w, u)]
+        self.program()(*heads, strengths, *_kept(heads[2]), *by_head, *kept)
+        return o, states, *inverses, w, u
+
+
+def _refused_dtype(call: StateRecurrenceCall | DeltaChunksCall) -> str | None:
+    if call.dtype not in (torch.float16, torch.bfloat16):
+        return f"multiplies float16 and bfloat16, not {dtype_name(call.dtype)}"
+    return None
+
+
+def _refused_channels(call: StateRecurrenceCall | DeltaChunksCall) -> str | None:
+    if call.key_dim not in _KEYS:
+        return f"holds keys of 64 or 128 channels, not {call.key_dim}"
+    if call.value_dim % _COLUMNS:
+        return f"shares values of {_COLUMNS}, of which {call.value_dim} is no multiple"
+    return None
+
+
+def _kept(v: Tensor) -> list[Tensor]:
+    """Memory between two launches for all chunks of `[B, S, heads, ·]`."""
+    places = v.shape[0] * v.shape[2] * -(-v.shape[1] // CHUNK)
+    shapes = (places, _MATRICES, CHUNK, CHUNK), (places, _FACTORS, CHUNK)
+    return scratch(v.device, *shapes, dtypes=(v.dtype, torch.float32))

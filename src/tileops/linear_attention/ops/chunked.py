@@ -11,6 +11,7 @@ from tileops.linear_attention.kernels import (
     DeltaChunksBwdPortableKernel,
     DeltaChunksCall,
     DeltaChunksFwdInterface,
+    DeltaChunksKernel,
     DeltaChunksPortableKernel,
     GatedChunksBwdInterface,
     GatedChunksBwdPortableKernel,
@@ -64,7 +65,7 @@ class DeltaNetFwdOp(_DeltaChunksOp):
     Length, 2024.
     """
 
-    kernel_types = {"portable": DeltaChunksPortableKernel}
+    kernel_types = {"chunks": DeltaChunksKernel, "portable": DeltaChunksPortableKernel}
     interfaces = {"delta_chunks": DeltaChunksFwdInterface}
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> tuple[Tensor, ...]:

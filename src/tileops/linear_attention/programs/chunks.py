@@ -84,8 +84,9 @@ def _taker(how: Recurrence):
     """Makes the macros that pass a chunk through the columns of the state in registers.
 
     All is turned: rows are columns of the state. `take` solves for what the tokens take up, and
-    `add` begins to add it to the state; between them `read` becomes the result. What is multiplied
-    is split into `x[0]`, rounded, and `x[1]`, what rounding left.
+    `add` begins to add it to the state; between them `read` becomes the result. Of what the state
+    depends on, a factor is split into `x[0]`, rounded, and `x[1]`, what rounding left; results are
+    rounded themselves, so rounded factors suffice them.
     """
     dim = how.key_dim
 
@@ -97,26 +98,25 @@ def _taker(how: Recurrence):
 
     @T.macro
     def multiply(x, B, to, clear=False):
-        """`to += x Bᵀ`, to which `clear` says that it begins."""
-        T.wgmma_gemm(x[0], B, to, transpose_B=True, clear_accum=clear, **_PANEL)
-        T.wgmma_gemm(x[1], B, to, transpose_B=True, **_PANEL)
+        """`to += x Bᵀ`, from zeros where `clear`."""
+        T.wgmma_gemm(x, B, to, transpose_B=True, clear_accum=clear, **_PANEL)
 
     @T.macro
     def take(Qs, Ks, Vs, Xs, Fs, state, held, value, part, taken, read, slot):
         split(state, held, dim)
-        multiply(held, Ks[slot, :, :], taken, clear=True)
-        multiply(held, Qs[slot, :, :], read, clear=True)
+        multiply(held[0], Ks[slot, :, :], taken, clear=True)
+        multiply(held[1], Ks[slot, :, :], taken)
+        multiply(held[0], Qs[slot, :, :], read, clear=True)
         for c, i in T.Parallel(COLUMNS, CHUNK):
             value[c, i] = Vs[slot, i, c]
-        T.wait_wgmma(2)
+        T.wait_wgmma(1)
         T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
         for c, i in T.Parallel(COLUMNS, CHUNK):
             taken[c, i] = as_float(value[c, i]) - Fs[slot, TAKEN, i] * taken[c, i]
         split(taken, part, CHUNK)
-        multiply(part, Xs[slot * MATRICES + INVERSE, :, :], taken, clear=True)
-        T.wgmma_gemm(
-            part[0], Xs[slot * MATRICES + REST, :, :], taken, transpose_B=True, **_PANEL
-        )
+        multiply(part[0], Xs[slot * MATRICES + INVERSE, :, :], taken, clear=True)
+        multiply(part[1], Xs[slot * MATRICES + INVERSE, :, :], taken)
+        multiply(part[0], Xs[slot * MATRICES + REST, :, :], taken)
         T.wait_wgmma(3)
         T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
         for c, i in T.Parallel(COLUMNS, CHUNK):
@@ -127,14 +127,14 @@ def _taker(how: Recurrence):
         T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
 
     @T.macro
-    def add(Ks, Xs, Fs, state, part, kept, taken, read, slot):
-        split(taken, part, CHUNK)
-        multiply(part, Xs[slot * MATRICES + WEIGHTS, :, :], read)
+    def add(Ks, Xs, Fs, state, rounded, part, taken, read, slot):
+        T.copy(taken, rounded)
+        multiply(rounded, Xs[slot * MATRICES + WEIGHTS, :, :], read)
         for c, i in T.Parallel(COLUMNS, CHUNK):
             taken[c, i] *= Fs[slot, KEPT, i]
-        split(taken, kept, CHUNK)
-        T.wgmma_gemm(kept[0], Ks[slot, :, :], state, **_PANEL)
-        T.wgmma_gemm(kept[1], Ks[slot, :, :], state, **_PANEL)
+        split(taken, part, CHUNK)
+        T.wgmma_gemm(part[0], Ks[slot, :, :], state, **_PANEL)
+        T.wgmma_gemm(part[1], Ks[slot, :, :], state, **_PANEL)
         T.wait_wgmma(2)
         T.warpgroup_fence_operand(read, num_regs=_ACCUMULATORS)
 
@@ -185,8 +185,6 @@ def _consumer(how: Recurrence, keeps: bool):
         value = T.alloc_fragment((COLUMNS, CHUNK), dtype)
         part = T.alloc_fragment((COLUMNS, CHUNK), dtype)
         rest = T.alloc_fragment((COLUMNS, CHUNK), dtype)
-        kept = T.alloc_fragment((COLUMNS, CHUNK), dtype)
-        kept_rest = T.alloc_fragment((COLUMNS, CHUNK), dtype)
         taken = T.alloc_fragment((COLUMNS, CHUNK), F32)
         read = T.alloc_fragment((COLUMNS, CHUNK), F32)
         slot = T.alloc_var("int32", init=0)
@@ -203,7 +201,7 @@ def _consumer(how: Recurrence, keeps: bool):
             take(
                 Qs, Ks, Vs, Xs, Fs, state, (high, low), value, (part, rest), taken, read, slot
             )
-            add(Ks, Xs, Fs, state, (part, rest), (kept, kept_rest), taken, read, slot)
+            add(Ks, Xs, Fs, state, value, (part, rest), taken, read, slot)
             write(read, Os, O, b, head, n * CHUNK, left)
             T.wait_wgmma(0)
             T.warpgroup_fence_operand(state, num_regs=dim // 2)

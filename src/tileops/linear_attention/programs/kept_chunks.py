@@ -70,7 +70,7 @@ def _keeper(how: Recurrence):
     return keep
 
 
-def build_kept_chunks(how: Recurrence) -> Program:
+def build_kept_chunks(dtype: str, key_dim: int, value_dim: int) -> Program:
     """The delta rule from states of zeros, with what its gradients reuse.
 
     Tensors: `Q`, `K` `[B, L, 1, key_dim]` and `V`, `O` `[B, L, 1, value_dim]`; `strengths
@@ -81,26 +81,46 @@ def build_kept_chunks(how: Recurrence) -> Program:
     not 0.
 
     Args:
-        how: the delta rule without a decay or any flag, of one head.
+        dtype: `"float16"` or `"bfloat16"`.
+        key_dim: channels of a key, 64 or 128.
+        value_dim: channels of a value, a multiple of 64.
     """
+    how = Recurrence(
+        dtype=dtype,
+        state_dtype=F32,
+        heads=1,
+        value_heads=1,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        scale=1.0,
+        gate="none",
+        is_raw_gate=False,
+        lower_bound=None,
+        has_delta_rule=True,
+        beta_range=0,
+        has_unit_keys=False,
+        has_gate_bias=False,
+        has_state=False,
+        is_v_first=False,
+        is_packed=False,
+    )
     prepare, carry = chunk_preparer(how, _keeper(how)), state_launch(how, keeps=True)
     B, length, places, bounds = (T.dynamic(name) for name in ("B", "length", "places", "bounds"))
-    dim, width, dtype = how.key_dim, how.value_dim, how.dtype
 
     @T.prim_func
     def run_kept_chunks(
-        Q: T.Tensor((B, length, 1, dim), dtype),
-        K: T.Tensor((B, length, 1, dim), dtype),
-        V: T.Tensor((B, length, 1, width), dtype),
+        Q: T.Tensor((B, length, 1, key_dim), dtype),
+        K: T.Tensor((B, length, 1, key_dim), dtype),
+        V: T.Tensor((B, length, 1, value_dim), dtype),
         strengths: T.Tensor((B, length, 1), dtype),
         X: T.Tensor((places, MATRICES, CHUNK, CHUNK), dtype),
         F: T.Tensor((places, FACTORS, CHUNK), F32),
-        O: T.Tensor((B, length, 1, width), dtype),  # noqa: E741
-        R: T.Tensor((B, bounds, dim, width), F32),
+        O: T.Tensor((B, length, 1, value_dim), dtype),  # noqa: E741
+        R: T.Tensor((B, bounds, key_dim, value_dim), F32),
         Aw: T.Tensor((B, length, CHUNK), dtype),
         Au: T.Tensor((B, length, CHUNK), dtype),
-        W: T.Tensor((B, length, dim), dtype),
-        U: T.Tensor((B, length, width), dtype),
+        W: T.Tensor((B, length, key_dim), dtype),
+        U: T.Tensor((B, length, value_dim), dtype),
     ):
         with T.Kernel(T.ceildiv(length, CHUNK), B, threads=WARPGROUP) as (n, b):
             T.pdl_trigger()

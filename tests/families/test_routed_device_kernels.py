@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from tileops.linear_attention import (
+    DeltaNetFwdOp,
     DeltaNetInferenceFwdOp,
     GatedDeltaNetFwdOp,
     GLADecodeFwdOp,
     KimiDeltaAttentionFwdOp,
 )
 from tileops.linear_attention.kernels import (
+    DeltaChunksCall,
     StateRecurrenceCall,
     StateRecurrenceChunksKernel,
     StateRecurrenceTokensKernel,
@@ -83,6 +85,10 @@ def recurrence(**changes):
     return StateRecurrenceCall(**{**RECURRENCE, **changes}, **DEVICE)
 
 
+def chunked(chunk=64, size=64, dtype=HALF):
+    return DeltaChunksCall(size, 64, chunk, dtype, **DEVICE)
+
+
 def mix(rows=4, n=4):
     return MHCPreCall(n, 64, 1.0, 1.0, 1.0, 1, 0.02, rows, **DEVICE)
 
@@ -94,6 +100,7 @@ BEST = FusedTopKFwdOp(8), "top_k"
 INDEXED = IndexedExpertMLPFwdOp(), "indexed_expert_mlp"
 DELTA = GatedDeltaNetFwdOp(), "state_recurrence"
 UNDECAYED = DeltaNetInferenceFwdOp(), "state_recurrence"
+CHUNKED = DeltaNetFwdOp(), "delta_chunks"
 CHANNELS = KimiDeltaAttentionFwdOp(), "state_recurrence"
 GATED = GLADecodeFwdOp(), "state_recurrence"
 MIX = MHCPreFwdOp(1.0, 1.0, 1.0, 1), "mhc_pre"
@@ -117,6 +124,9 @@ REFUSED = [
     ),
     (*CHANNELS, recurrence(key_dim=72), "shares channels of 32, of which 72 is no multiple"),
     (*CHANNELS, recurrence(value_dim=48), "shares channels of 32, of which 48 is no multiple"),
+    (*CHUNKED, chunked(32), "takes 64 tokens at a time, not 32"),
+    (*CHUNKED, chunked(dtype=torch.float32), "multiplies float16 and bfloat16, not float32"),
+    (*CHUNKED, chunked(size=256), "holds keys of 64 or 128 channels, not 256"),
     (*MIX, mix(65), "mixes at most 64 rows, not 65"),
     (*MIX, mix(n=5), "mixes at most 4 copies, not 5"),
     (*ADD, MHCPostCall(17, 64, **DEVICE), "adds to at most 16 copies, not 17"),
@@ -131,6 +141,7 @@ SERVED = [
     (*DELTA, recurrence(), "tokens"),
     (*DELTA, recurrence(is_long=True), "chunks"),
     (*UNDECAYED, recurrence(is_long=True, gate="none"), "chunks"),
+    (*CHUNKED, chunked(), "chunks"),
     (*CHANNELS, recurrence(is_long=True, gate="channel"), "tokens"),
     (*MIX, mix(), "few_rows"),
     (*ADD, MHCPostCall(4, 64, **DEVICE), "pointwise"),

@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from tileops.linear_attention import (
+    DeltaNetAutogradFwdOp,
     DeltaNetDecodeFwdOp,
+    DeltaNetFwdOp,
     DeltaNetInferenceFwdOp,
     GatedDeltaNetFwdOp,
     GLAInferenceFwdOp,
@@ -153,3 +155,31 @@ def test_chunks_forget_what_decays_to_nothing(draw, serving):
     wide = exact.gated_delta_net(*(part.cpu() for part in (q, k, v, g, beta)))
     check(op(q, k, v, g, beta), wide)
     assert serving(op, "state_recurrence") == CHUNKS
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("sizes", [(64, 64), (128, 128), (64, 128)], ids=str)
+def test_what_gradients_reuse_is_kept_of_chunks(draw, serving, sizes, dtype):
+    q, k = (F.normalize(draw(2, 3, 256, sizes[0]), dim=-1).to(dtype) for _ in range(2))
+    v, beta = draw(2, 3, 256, sizes[1], dtype=dtype), draw(2, 3, 256).sigmoid().to(dtype)
+    op = DeltaNetFwdOp()
+    found = op(q, k, v, beta)
+    assert serving(op, "delta_chunks") == {"DeltaChunksKernel"}
+    wide = exact.delta_net(*(part.cpu().double() for part in (q, k, v, beta)))
+    for result, other in zip(found, wide, strict=True):
+        step = torch.finfo(dtype).eps if result.dtype == dtype else 1e-4
+        torch.testing.assert_close(result.cpu().double(), other.double(), rtol=step, atol=5e-3)
+    assert all(map(torch.equal, op(q, k, v, beta), found))
+
+
+def test_gradients_go_through_what_is_kept(draw):
+    q, k = (F.normalize(draw(1, 2, 128, 64), dim=-1).bfloat16() for _ in range(2))
+    v, beta = draw(1, 2, 128, 64).bfloat16(), draw(1, 2, 128).sigmoid().bfloat16()
+    arriving = draw(1, 2, 128, 64).bfloat16()
+    found, wide = [], []
+    for results, change in ((found, torch.clone), (wide, lambda part: part.cpu().float())):
+        leaves = [change(part).requires_grad_() for part in (q, k, v, beta)]
+        results += torch.autograd.grad(DeltaNetAutogradFwdOp()(*leaves), leaves, change(arriving))
+    for result, other in zip(found, wide, strict=True):
+        bound = 5e-2 * other.abs().max().item()
+        torch.testing.assert_close(result.cpu().float(), other, rtol=0, atol=bound)

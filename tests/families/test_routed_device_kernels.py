@@ -85,8 +85,8 @@ def recurrence(**changes):
     return StateRecurrenceCall(**{**RECURRENCE, **changes}, **DEVICE)
 
 
-def chunked(chunk=64, size=64, dtype=HALF):
-    return DeltaChunksCall(size, 64, chunk, dtype, **DEVICE)
+def chunked(chunk=64, size=64, width=64, dtype=HALF):
+    return DeltaChunksCall(size, width, chunk, dtype, **DEVICE)
 
 
 def mix(rows=4, n=4):
@@ -127,6 +127,7 @@ REFUSED = [
     (*CHUNKED, chunked(32), "takes 64 tokens at a time, not 32"),
     (*CHUNKED, chunked(dtype=torch.float32), "multiplies float16 and bfloat16, not float32"),
     (*CHUNKED, chunked(size=256), "holds keys of 64 or 128 channels, not 256"),
+    (*CHUNKED, chunked(width=192), "keeps products of at most 128 channels, not 192"),
     (*MIX, mix(65), "mixes at most 64 rows, not 65"),
     (*MIX, mix(n=5), "mixes at most 4 copies, not 5"),
     (*ADD, MHCPostCall(17, 64, **DEVICE), "adds to at most 16 copies, not 17"),

@@ -19,6 +19,7 @@ from tileops.linear_attention.kernels.serving import StateRecurrenceCall
 
 _KEYS = (64, 128)  # channels of a key, whose part of the state a warpgroup's registers hold
 _COLUMNS = 64  # of the state that a block keeps
+_MOST_VALUES = 128  # channels of which a block holds all products
 _MATRICES, _FACTORS = 3, 4  # that the program keeps of a chunk and of its tokens
 
 
@@ -26,8 +27,8 @@ class StateRecurrenceChunksKernel(DeviceRecurrenceKernel):
     """Delta rules in chunks on the tensor cores, float32 numbers as sums of two of 16 bits.
 
     One launch inverts the systems of all chunks, the next carries the states through them. Between
-    them 25 KiB are kept of each chunk and value head. With float16, what tokens take up and the
-    states between chunks must lie within its range.
+    them 25 KiB are kept of each chunk and value head. Factors of what is only read are rounded.
+    With float16, states and what tokens take up must lie within its range.
     """
 
     preferred_over = frozenset({"tokens"})
@@ -79,6 +80,8 @@ class DeltaChunksKernel(Kernel, DeltaChunksFwdInterface):
         """Refuses other chunks, dtypes and channels."""
         if call.chunk != CHUNK:
             return f"takes {CHUNK} tokens at a time, not {call.chunk}"
+        if call.value_dim > _MOST_VALUES:
+            return f"keeps products of at most {_MOST_VALUES} channels, not {call.value_dim}"
         return _refused_dtype(call) or _refused_channels(call) or super().refusal(call)
 
     @classmethod

@@ -11,7 +11,7 @@ import tilelang.language as T
 
 from tileops._programs.rows import warp_scan
 from tileops._programs.vectors import F32, as_float
-from tileops.gemm.programs.ring import WARP
+from tileops.gemm.programs.ring import WARP, WARPS
 from tileops.linear_attention.programs.tokens import Recurrence, log_decay, strength
 
 CHUNK = 64
@@ -66,24 +66,56 @@ def _token_reader(how: Recurrence):
     return read
 
 
-def _solver():
-    """Makes the macro that inverts a unit lower triangular matrix, a column in each thread."""
+class Share:
+    """What a thread holds of the inverse: half of a column, four rows of every eight.
 
-    @T.macro
-    def solve(system, column, thread):
-        word = T.alloc_local((_QUAD,), F32)
-        for i in T.unroll(CHUNK):
-            column[i] = T.if_then_else(i == thread, 1.0, 0.0)
-        for j in T.unroll(CHUNK - 1):
-            for quad in T.unroll(CHUNK // _QUAD):
-                if quad * _QUAD + _QUAD - 1 > j:
-                    for i in T.vectorized(_QUAD):
-                        word[i] = system[j, quad * _QUAD + i]
-                    for i in T.unroll(_QUAD):
-                        if quad * _QUAD + i > j:
-                            column[quad * _QUAD + i] -= word[i] * column[j]
+    A column begins at its diagonal, so warps with columns further right have less to do; which warp
+    has which changes from block to block, for each belongs to one scheduler.
 
-    return solve
+    Args:
+        thread: of the block.
+        turn: differs between blocks.
+    """
+
+    ROWS = CHUNK // 2
+    COLUMNS = CHUNK // WARPS
+    """Of a warp."""
+
+    def __init__(self, thread, turn):
+        self.lane = thread % WARP
+        self.warp = (thread // WARP + turn) % WARPS
+        self.half = self.lane // self.COLUMNS
+        self.column = self.warp * self.COLUMNS + self.lane % self.COLUMNS
+
+    def row(self, i):
+        """The row of the i-th number."""
+        return (i // _QUAD * 2 + self.half) * _QUAD + i % _QUAD
+
+    def holder(self, row):
+        """The lane that holds a row of the thread's column, and the number of the row there."""
+        lane = self.lane % self.COLUMNS + row // _QUAD % 2 * self.COLUMNS
+        return lane, row // (2 * _QUAD) * _QUAD + row % _QUAD
+
+
+@T.macro
+def _solve(system, numbers, share):
+    """Inverts a unit lower triangular matrix, whose columns lie in the rows of `system`."""
+    word = T.alloc_local((_QUAD,), F32)
+    solved = T.alloc_local((1,), F32)
+    for i in T.unroll(Share.ROWS):
+        numbers[i] = T.if_then_else(share.row(i) == share.column, 1.0, 0.0)
+    for block in T.unroll(WARPS):
+        if block >= share.warp:
+            for step in T.unroll(Share.COLUMNS):
+                j = block * Share.COLUMNS + step
+                lane, number = share.holder(j)
+                solved[0] = T.shfl_sync(numbers[number], lane)
+                for quad in T.unroll(Share.ROWS // _QUAD):
+                    if quad * 2 * _QUAD + 2 * _QUAD - 1 > j:
+                        for i in T.vectorized(_QUAD):
+                            word[i] = system[j, share.row(quad * _QUAD) + i]
+                        for i in T.unroll(_QUAD):
+                            numbers[quad * _QUAD + i] -= word[i] * solved[0]
 
 
 def chunk_preparer(how: Recurrence, keep=None):
@@ -97,7 +129,7 @@ def chunk_preparer(how: Recurrence, keep=None):
         how: what is done with each token.
         keep: macro that writes what is made of a chunk's inverse to the tensors `kept`, if any.
     """
-    read, solve = _token_reader(how), _solver()
+    read = _token_reader(how)
     group, dim, dtype = how.value_heads // how.heads, how.key_dim, how.dtype
 
     def left(logs, later, earlier):
@@ -130,7 +162,8 @@ def chunk_preparer(how: Recurrence, keep=None):
         lengths = T.alloc_shared((2, CHUNK), F32)
         keys = T.alloc_fragment((CHUNK, CHUNK), F32)
         queries = T.alloc_fragment((CHUNK, CHUNK), F32)
-        column = T.alloc_local((CHUNK,), F32)
+        numbers = T.alloc_local((Share.ROWS,), F32)
+        weighed = T.alloc_local((1,), F32)
         rounded = T.alloc_local((1,), dtype)
         full = T.alloc_barrier(1)
         thread = T.get_thread_binding()
@@ -173,14 +206,16 @@ def chunk_preparer(how: Recurrence, keep=None):
             F[place, LAST, thread] = (
                 1.0 if how.gate == "none" else T.exp(T.cast(logs[CHUNK - 1], F32))
             )
-            solve(system, column, thread)
-            for i in T.unroll(CHUNK):
-                rounded[0] = T.cast(column[i] * betas[thread], dtype)
-                X[place, INVERSE, i, thread] = rounded[0]
-                X[place, REST, i, thread] = T.cast(
-                    column[i] * betas[thread] - as_float(rounded[0]), dtype
-                )
+        share = Share(thread, n + head)
+        _solve(system, numbers, share)
+        for i in T.unroll(Share.ROWS):
+            weighed[0] = numbers[i] * betas[share.column]
+            rounded[0] = T.cast(weighed[0], dtype)
+            X[place, INVERSE, share.row(i), share.column] = rounded[0]
+            X[place, REST, share.row(i), share.column] = T.cast(
+                weighed[0] - as_float(rounded[0]), dtype
+            )
         if keep is not None:
-            keep(kept, Ks, column, betas, b, head, first, thread)
+            keep(kept, Ks, numbers, share, betas, b, head, first, thread)
 
     return prepare

@@ -212,6 +212,8 @@ def _consumer(how: Recurrence, keeps: bool):
                 store(state, R, b, n + 1, left)
         if not keeps:
             store(state, R, b, head, left)
+        if T.shuffle_elect(WARPGROUP):
+            T.tma_store_wait(0)
 
     return consume
 # fmt: on

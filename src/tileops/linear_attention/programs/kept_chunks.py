@@ -15,6 +15,7 @@ from tileops.linear_attention.programs.chunk_systems import (
     CHUNK,
     FACTORS,
     MATRICES,
+    Share,
     chunk_preparer,
 )
 from tileops.linear_attention.programs.chunks import SETTINGS, state_launch
@@ -29,12 +30,13 @@ def _keeper(how: Recurrence):
     dim, width, dtype = how.key_dim, how.value_dim, how.dtype
 
     @T.macro
-    def keep(kept, Ks, column, betas, b, head, first, thread):
+    def keep(kept, Ks, numbers, share, betas, b, head, first, thread):
         V, Aw, Au, W, U = kept
         Vs = T.alloc_shared((CHUNK, width), dtype)
         inverse = T.alloc_shared((2, CHUNK, CHUNK), dtype)
         keys = T.alloc_fragment((CHUNK, dim), F32)
         values = T.alloc_fragment((CHUNK, width), F32)
+        weighed = T.alloc_local((1,), F32)
         rounded = T.alloc_local((1,), dtype)
         full = T.alloc_barrier(1)
         T.sync_threads()  # all have read the system, whose memory may be written now
@@ -42,16 +44,16 @@ def _keeper(how: Recurrence):
             T.tma_copy(V[b, first : first + CHUNK, head, :], Vs, barrier=full)
             if T.shuffle_elect(WARP):
                 T.barrier_arrive(full)
-        if thread < CHUNK:
-            for i in T.unroll(CHUNK):
-                rounded[0] = T.cast(column[i], dtype)
-                Aw[b, first + i, thread] = rounded[0]
-                Au[b, first + i, thread] = rounded[0]
-                rounded[0] = T.cast(column[i] * betas[thread], dtype)
-                inverse[0, i, thread] = rounded[0]
-                inverse[1, i, thread] = T.cast(
-                    column[i] * betas[thread] - as_float(rounded[0]), dtype
-                )
+        for i in T.unroll(Share.ROWS):
+            rounded[0] = T.cast(numbers[i], dtype)
+            Aw[b, first + share.row(i), share.column] = rounded[0]
+            Au[b, first + share.row(i), share.column] = rounded[0]
+            weighed[0] = numbers[i] * betas[share.column]
+            rounded[0] = T.cast(weighed[0], dtype)
+            inverse[0, share.row(i), share.column] = rounded[0]
+            inverse[1, share.row(i), share.column] = T.cast(
+                weighed[0] - as_float(rounded[0]), dtype
+            )
         T.fence_proxy_async()
         T.sync_threads()
         T.wgmma_gemm(inverse[0, :, :], Ks, keys, clear_accum=True)
@@ -83,7 +85,7 @@ def build_kept_chunks(dtype: str, key_dim: int, value_dim: int) -> Program:
     Args:
         dtype: `"float16"` or `"bfloat16"`.
         key_dim: channels of a key, 64 or 128.
-        value_dim: channels of a value, a multiple of 64.
+        value_dim: channels of a value, 64 or 128.
     """
     how = Recurrence(
         dtype=dtype,

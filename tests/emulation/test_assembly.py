@@ -133,8 +133,8 @@ def token_by_token(width: int, state: str) -> Program:
     return build_tokens(Recurrence("bfloat16", state, 4, 8, width, 128, 0.1, "channel", *flags))
 
 
-def in_chunks(width: int, dtype: str) -> Program:
-    flags = True, None, True, 2, True, True, True, False, False
+def in_chunks(width: int, dtype: str, is_packed: bool) -> Program:
+    flags = True, None, True, 2, True, True, True, False, is_packed
     return build_chunks(Recurrence(dtype, "float32", 4, 8, width, 128, 0.1, "head", *flags))
 
 
@@ -258,8 +258,9 @@ PROGRAMS = {
         f"tokens, keys of {width}, states {state}": partial(token_by_token, width, state)
         for width, state in ((256, "float32"), (128, "bfloat16"), (160, "float32"))
     },
-    "chunks of tokens, keys of 64": lambda: in_chunks(64, "float16"),
-    "chunks of tokens, keys of 128": lambda: in_chunks(128, "bfloat16"),
+    "chunks of tokens, keys of 64": lambda: in_chunks(64, "float16", False),
+    "chunks of tokens, keys of 128": lambda: in_chunks(128, "bfloat16", False),
+    "packed chunks of tokens": lambda: in_chunks(128, "float16", True),
     "kept chunks, keys of 64": lambda: build_kept_chunks("bfloat16", 64, 64),
     "kept chunks, keys of 128": lambda: build_kept_chunks("float16", 128, 128),
     "cluster": lambda: gemm(True, False, 128, 256, 64, 4, cluster=2),

@@ -172,7 +172,6 @@ def test_calls_on_hopper_are_served(op, interface, call, key) -> None:
             {"has_delta_rule": False},
             "solves delta rules whose heads decay as a whole or not at all",
         ),
-        ({"is_packed": True}, "takes sequences of one length, not packed ones"),
         ({"is_long": False}, "pays for more than 64 tokens only"),
         ({"key_dim": 96}, "holds keys of 64 or 128 channels, not 96"),
         ({"value_dim": 96}, "shares values of 64, of which 96 is no multiple"),

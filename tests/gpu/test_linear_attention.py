@@ -139,6 +139,21 @@ def test_chunks_of_raw_gates_with_every_flag(draw, serving):
     assert serving(op, "state_recurrence") == CHUNKS
 
 
+@pytest.mark.parametrize("size", [64, 128])
+def test_chunks_of_packed_sequences(draw, serving, size):
+    lengths = [3, 0, 65, 64, 0, 400, 1]
+    q, k, v, g, beta = tokens(draw, 1, sum(lengths), 2, 4, size, size)
+    k[:, 68:132] = v[:, 68:132] = torch.nan  # of a sequence alone
+    starts = torch.tensor([0, *lengths], device="cuda").cumsum(0)
+    inputs = q, k, v, g, beta, draw(len(lengths), 4, size, size), starts
+    op = GatedDeltaNetFwdOp()
+    found, wide = op(*inputs), exact.gated_delta_net(*(part.cpu() for part in inputs))
+    assert serving(op, "state_recurrence") == CHUNKS
+    for result, other, step in zip(found, wide, (2.0**-7, 1e-4), strict=True):
+        result, other = result.cpu().double(), other.double()  # noqa: PLW2901
+        torch.testing.assert_close(result, other, rtol=step, atol=1e-3, equal_nan=True)
+
+
 def test_chunks_that_do_not_decay(draw, serving):
     q, k, v, _, beta = tokens(draw, 2, 200, 2, 2, 64, 128)
     q, k = (part.transpose(1, 2).contiguous().transpose(1, 2) for part in (q, k))

@@ -54,6 +54,7 @@ def _case(
     params=None,
     kernel=StateRecurrenceTokensKernel,
     absolute=2e-4,
+    spoiled=slice(0),
     **flags,
 ):
     batch, tokens, heads, value_heads, key_dim, value_dim = shape
@@ -76,6 +77,7 @@ def _case(
 
         q, k = (draw(heads, key_dim).to(dtype) / key_dim**0.5 for _ in range(2))
         v = draw(value_heads, value_dim).to(dtype)
+        k[:, spoiled] = v[:, spoiled] = torch.nan
         width = (key_dim,) if how["gate"] == "channel" else ()
         g = draw(value_heads, *width)
         g = (g if how["is_raw_gate"] else -g.abs()).to(dtype)
@@ -197,6 +199,23 @@ CASES = (
         params={"use_qk_l2norm_in_kernel": True},
         gate="none",
         has_unit_keys=True,
+    ),
+    _chunks(
+        "chunks, packed",
+        gated_delta_net,
+        (1, 266, 1, 2, 64, 64),
+        [3, 0, 65, 64, 0, 133, 1],
+        spoiled=slice(68, 132),
+    ),
+    _chunks(
+        "chunks, packed, no state, every flag",
+        gated_delta_net,
+        (1, 130, 1, 1, 128, 64),
+        [0, 129, 1],
+        has_state=False,
+        params={**_RAW_AND_FLAGS, "state_v_first": True},
+        is_v_first=True,
+        **_FLAGGED,
     ),
     _chunks("a chunk that one token begins", gated_delta_net, (1, 1, 1, 1, 64, 64)),
     _delta_case("one chunk", 2, 1, 64, 64, 64, torch.float16),

@@ -42,8 +42,6 @@ class StateRecurrenceChunksKernel(DeviceRecurrenceKernel):
             return f"keeps states in float32, not {dtype_name(call.state_dtype)}"
         if not call.has_delta_rule or call.gate == "channel":
             return "solves delta rules whose heads decay as a whole or not at all"
-        if call.is_packed:
-            return "takes sequences of one length, not packed ones"
         if not call.is_long:
             return f"pays for more than {CHUNK} tokens only"
         return _refused_channels(call) or super().refusal(call)
@@ -56,8 +54,8 @@ class StateRecurrenceChunksKernel(DeviceRecurrenceKernel):
         return build_chunks(Recurrence(*dtypes, **self.facts)).compile(HOPPER)
 
     def _launch(self, given: list[Tensor], o: Tensor, last: Tensor) -> None:
-        *tokens, _, first = given
-        self.program()(*tokens, first, *_kept(o), o, last)
+        packed = last.shape[0] if self.facts["is_packed"] else 0
+        self.program()(*given, *_kept(o, packed), o, last)
 
 
 class DeltaChunksKernel(Kernel, DeltaChunksFwdInterface):
@@ -128,8 +126,9 @@ def _refused_channels(call: StateRecurrenceCall | DeltaChunksCall) -> str | None
     return None
 
 
-def _kept(v: Tensor) -> list[Tensor]:
-    """Memory between two launches for all chunks of `[B, S, heads, ·]`."""
-    places = v.shape[0] * v.shape[2] * -(-v.shape[1] // CHUNK)
+def _kept(v: Tensor, packed: int = 0) -> list[Tensor]:
+    """Memory between two launches for all chunks of `[B, S, heads, ·]`, or of packed sequences."""
+    slots = v.shape[1] // CHUNK + packed if packed else -(-v.shape[1] // CHUNK)
+    places = v.shape[0] * v.shape[2] * slots
     shapes = (places, _MATRICES, CHUNK, CHUNK), (places, _FACTORS, CHUNK)
     return scratch(v.device, *shapes, dtypes=(v.dtype, torch.float32))

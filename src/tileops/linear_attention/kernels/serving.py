@@ -40,7 +40,8 @@ class StateRecurrenceCall(CallSpec):
         is_packed: whether sequences are packed into one batch entry.
         dtype: element type of all but the states.
         state_dtype: element type of the states.
-        is_long: whether a batch entry has more tokens than a chunk, on an accelerator.
+        is_long: whether sequences have more tokens than a chunk, packed ones on average, on an
+            accelerator.
     """
 
     heads: int

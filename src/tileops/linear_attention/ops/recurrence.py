@@ -43,6 +43,7 @@ class RecurrenceOp(Op):
         """The call spec of these tensors; states that are not given are float32, or wider."""
         wide = torch.promote_types(q.dtype, torch.float32)
         heads, key_dim = q.shape[2:]
+        sequences = 1 if cu_seqlens is None else cu_seqlens.shape[0] - 1
         return StateRecurrenceCall(
             heads=heads,
             value_heads=v.shape[2],
@@ -61,7 +62,7 @@ class RecurrenceOp(Op):
             is_packed=cu_seqlens is not None,
             dtype=q.dtype,
             state_dtype=wide if initial_state is None else initial_state.dtype,
-            is_long=q.is_cuda and q.shape[1] > CHUNK,
+            is_long=q.is_cuda and q.shape[1] > CHUNK * sequences,
             device=q.device,
         )
 

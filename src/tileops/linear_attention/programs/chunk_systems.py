@@ -12,10 +12,9 @@ import tilelang.language as T
 from tileops._programs.rows import warp_scan
 from tileops._programs.vectors import F32, as_float
 from tileops.gemm.programs.ring import WARP, WARPS
+from tileops.linear_attention.programs.sequences import CHUNK, tail_cleaner
 from tileops.linear_attention.programs.tokens import Recurrence, log_decay, strength
 
-CHUNK = 64
-"""Tokens of a chunk: rows of a product on the tensor cores."""
 INVERSE, REST, WEIGHTS = 0, 1, 2
 """Matrices of a chunk: its inverse, rounded, what rounding left of it, and the weights of reads."""
 MATRICES = 3
@@ -34,13 +33,13 @@ def _token_reader(how: Recurrence):
     scan = warp_scan(lambda before, here: before + here, 0.0)
 
     @T.macro
-    def add_up(G, rates, biases, logs, b, head, first, length, lane):
+    def add_up(G, rates, biases, logs, b, head, first, stop, lane):
         gate = T.alloc_local((2,), F32)
         total = T.alloc_local((1,), _F64)
         before = T.alloc_local((1,), _F64)
         for i in T.unroll(2):
             gate[i] = 0.0
-            if first + 2 * lane + i < length:
+            if first + 2 * lane + i < stop:
                 gate[i] = log_decay(
                     how,
                     as_float(G[b, first + 2 * lane + i, head]),
@@ -54,13 +53,13 @@ def _token_reader(how: Recurrence):
         logs[2 * lane + 1] = total[0]
 
     @T.macro
-    def read(G, strengths, rates, biases, logs, betas, b, head, first, length, thread):
+    def read(G, strengths, rates, biases, logs, betas, b, head, first, stop, thread):
         if how.gate == "head":  # else what is not read again would share memory
             if thread < WARP:
-                add_up(G, rates, biases, logs, b, head, first, length, thread)
+                add_up(G, rates, biases, logs, b, head, first, stop, thread)
         if thread < CHUNK:
             betas[thread] = 0.0
-            if first + thread < length:
+            if first + thread < stop:
                 betas[thread] = strength(how, as_float(strengths[b, first + thread, head]))
 
     return read
@@ -129,7 +128,7 @@ def chunk_preparer(how: Recurrence, keep=None):
         how: what is done with each token.
         keep: macro that writes what is made of a chunk's inverse to the tensors `kept`, if any.
     """
-    read = _token_reader(how)
+    read, clean = _token_reader(how), tail_cleaner(how.key_dim)
     group, dim, dtype = how.value_heads // how.heads, how.key_dim, how.dtype
 
     def left(logs, later, earlier):
@@ -153,7 +152,7 @@ def chunk_preparer(how: Recurrence, keep=None):
                 lengths[which, thread % CHUNK] = T.rsqrt(total[0] + 1e-6)
 
     @T.macro
-    def prepare(Q, K, G, strengths, rates, biases, X, F, kept, b, head, n, place, length):
+    def prepare(Q, K, G, strengths, rates, biases, X, F, kept, b, head, first, stop, place, turn):
         Ks = T.alloc_shared((CHUNK, dim), dtype)
         Qs = T.alloc_shared((CHUNK, dim), dtype)
         system = T.alloc_shared((CHUNK, _PITCH), F32)
@@ -167,14 +166,17 @@ def chunk_preparer(how: Recurrence, keep=None):
         rounded = T.alloc_local((1,), dtype)
         full = T.alloc_barrier(1)
         thread = T.get_thread_binding()
-        first = n * CHUNK
         if thread < WARP:
             T.tma_copy(K[b, first : first + CHUNK, head // group, :], Ks, barrier=full)
             T.tma_copy(Q[b, first : first + CHUNK, head // group, :], Qs, barrier=full)
             if T.shuffle_elect(WARP):
                 T.barrier_arrive(full)
-        read(G, strengths, rates, biases, logs, betas, b, head, first, length, thread)
+        read(G, strengths, rates, biases, logs, betas, b, head, first, stop, thread)
         T.barrier_wait(full, 0)
+        if how.is_packed:
+            for _ in T.serial(T.if_then_else(stop - first < CHUNK, 1, 0)):
+                clean(Ks, (), stop - first)
+                T.sync_threads()
         T.wgmma_gemm(Ks, Ks, keys, transpose_B=True, clear_accum=True)
         T.wgmma_gemm(Qs, Ks, queries, transpose_B=True, clear_accum=True)
         if how.has_unit_keys:
@@ -206,7 +208,7 @@ def chunk_preparer(how: Recurrence, keep=None):
             F[place, LAST, thread] = (
                 1.0 if how.gate == "none" else T.exp(T.cast(logs[CHUNK - 1], F32))
             )
-        share = Share(thread, n + head)
+        share = Share(thread, turn)
         _solve(system, numbers, share)
         for i in T.unroll(Share.ROWS):
             weighed[0] = numbers[i] * betas[share.column]

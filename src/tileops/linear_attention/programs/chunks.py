@@ -16,7 +16,6 @@ from tileops._programs.program import GUARDED, Program
 from tileops._programs.vectors import F32, as_float
 from tileops.gemm.programs.ring import ROWS, WARP, WARPGROUP, WARPS, advance
 from tileops.linear_attention.programs.chunk_systems import (
-    CHUNK,
     FACTORS,
     INVERSE,
     KEPT,
@@ -27,6 +26,13 @@ from tileops.linear_attention.programs.chunk_systems import (
     TAKEN,
     WEIGHTS,
     chunk_preparer,
+)
+from tileops.linear_attention.programs.sequences import (
+    CHUNK,
+    chunk_locator,
+    sequence_locator,
+    slot_count,
+    tail_cleaner,
 )
 from tileops.linear_attention.programs.tokens import Recurrence
 
@@ -39,7 +45,7 @@ SETTINGS = {
     "tl.disable_thread_storage_sync": True,
     "tl.disable_buffer_init_check": True,
 }
-_STORE_BARRIER = 8
+_STORE_BARRIER, _CLEAN_BARRIER = 8, 9
 _ACCUMULATORS = CHUNK // 2  # registers of a product of 64 by 64
 _PANEL = {"policy": T.GemmWarpPolicy.FullRow}
 
@@ -51,12 +57,14 @@ def _producer(how: Recurrence):
     group = how.value_heads // how.heads
 
     @T.macro
-    def produce(Q, K, V, X, F, Qs, Ks, Vs, Xs, Fs, full, empty, b, head, left, place, chunks):
+    def produce(
+        Q, K, V, X, F, Qs, Ks, Vs, Xs, Fs, full, empty, b, head, left, begin, place, chunks,
+    ):
         slot = T.alloc_var("int32", init=0)
         phase = T.alloc_var("int32", init=0)
         T.pdl_sync()
         for n in T.serial(chunks):
-            first = n * CHUNK
+            first = begin + n * CHUNK
             T.barrier_wait(empty[slot], 1 - phase)
             T.tma_copy(
                 K[b, first : first + CHUNK, head // group, :], Ks[slot, :, :], barrier=full[slot]
@@ -89,6 +97,7 @@ def _taker(how: Recurrence):
     rounded themselves, so rounded factors suffice them.
     """
     dim = how.key_dim
+    clean = tail_cleaner(dim)
 
     @T.macro
     def split(number, x, columns):
@@ -102,13 +111,21 @@ def _taker(how: Recurrence):
         T.wgmma_gemm(x, B, to, transpose_B=True, clear_accum=clear, **_PANEL)
 
     @T.macro
-    def take(Qs, Ks, Vs, Xs, Fs, state, held, value, part, taken, read, slot):
+    def take(Qs, Ks, Vs, Xs, Fs, state, held, value, part, taken, read, slot, count):
+        if how.is_packed:
+            for _ in T.serial(T.if_then_else(count < CHUNK, 1, 0)):
+                clean(Ks, (slot,), count)
+                T.sync_threads(_CLEAN_BARRIER, WARPGROUP)
         split(state, held, dim)
         multiply(held[0], Ks[slot, :, :], taken, clear=True)
         multiply(held[1], Ks[slot, :, :], taken)
         multiply(held[0], Qs[slot, :, :], read, clear=True)
         for c, i in T.Parallel(COLUMNS, CHUNK):
-            value[c, i] = Vs[slot, i, c]
+            value[c, i] = (
+                T.if_then_else(i < count, Vs[slot, i, c], T.cast(0, how.dtype))
+                if how.is_packed
+                else Vs[slot, i, c]
+            )
         T.wait_wgmma(1)
         T.warpgroup_fence_operand(taken, num_regs=_ACCUMULATORS)
         for c, i in T.Parallel(COLUMNS, CHUNK):
@@ -142,7 +159,7 @@ def _taker(how: Recurrence):
 
 
 def _writer():
-    """Makes the macro that stores what a chunk's tokens read."""
+    """Makes the macros that store what a chunk's tokens read, of all of them and of some."""
 
     @T.macro
     def write(read, Os, O, b, head, first, left):  # noqa: E741
@@ -158,14 +175,21 @@ def _writer():
             leader_scope_threads=WARPGROUP,
         )
 
-    return write
+    @T.macro
+    def write_some(read, O, b, head, first, left, count):  # noqa: E741
+        """What `count` tokens read, from registers: the next sequence lies behind them."""
+        for c, i in T.Parallel(COLUMNS, CHUNK):
+            if i < count:
+                O[b, first + i, head, left + c] = read[c, i]
+
+    return write, write_some
 
 
 def _consumer(how: Recurrence, keeps: bool):
     """Makes the macro by which a warpgroup takes all chunks, and stores what is read of them."""
     dim, dtype = how.key_dim, how.dtype
     take, add = _taker(how)
-    write = _writer()
+    write, write_some = _writer()
 
     @T.macro
     def store(state, R, b, place, left):
@@ -177,7 +201,7 @@ def _consumer(how: Recurrence, keeps: bool):
 
     @T.macro
     def consume(
-        S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, head, left, chunks, thread,  # noqa: E741
+        S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, n, head, left, begin, count, thread,  # noqa: E741
     ):
         state = T.alloc_fragment((COLUMNS, dim), F32)
         high = T.alloc_fragment((COLUMNS, dim), dtype)
@@ -191,27 +215,34 @@ def _consumer(how: Recurrence, keeps: bool):
         phase = T.alloc_var("int32", init=0)
         if how.has_state:
             for c, d in T.Parallel(COLUMNS, dim):
-                state[c, d] = S[b, head, left + c, d] if how.is_v_first else S[b, head, d, left + c]
+                state[c, d] = S[n, head, left + c, d] if how.is_v_first else S[n, head, d, left + c]
         else:
             T.fill(state, 0)
         if keeps:
-            store(state, R, b, 0, left)
-        for n in T.serial(chunks):
+            store(state, R, n, 0, left)
+        for m in T.serial(T.ceildiv(count, CHUNK)):
             T.barrier_wait(full[slot], phase)
             take(
-                Qs, Ks, Vs, Xs, Fs, state, (high, low), value, (part, rest), taken, read, slot
+                Qs, Ks, Vs, Xs, Fs, state, (high, low), value, (part, rest), taken, read, slot,
+                count - m * CHUNK,
             )
             add(Ks, Xs, Fs, state, value, (part, rest), taken, read, slot)
-            write(read, Os, O, b, head, n * CHUNK, left)
+            if how.is_packed:
+                if count - m * CHUNK < CHUNK:
+                    write_some(read, O, b, head, begin + m * CHUNK, left, count - m * CHUNK)
+                else:
+                    write(read, Os, O, b, head, begin + m * CHUNK, left)
+            else:
+                write(read, Os, O, b, head, m * CHUNK, left)
             T.wait_wgmma(0)
             T.warpgroup_fence_operand(state, num_regs=dim // 2)
             if thread % WARP == 0:
                 T.barrier_arrive(empty[slot])
             advance(slot, phase, _STAGES)
             if keeps:
-                store(state, R, b, n + 1, left)
+                store(state, R, n, m + 1, left)
         if not keeps:
-            store(state, R, b, head, left)
+            store(state, R, n, head, left)
         if T.shuffle_elect(WARPGROUP):
             T.tma_store_wait(0)
 
@@ -228,11 +259,12 @@ def state_launch(how: Recurrence, keeps: bool = False):
             and not those of all heads after the last.
     """
     produce, consume = _producer(how), _consumer(how, keeps)
+    locate = sequence_locator(how.is_packed)
     HV, dim, dtype = how.value_heads, how.key_dim, how.dtype
 
     @T.macro
-    def carry(Q, K, V, X, F, S, O, R, B, length):  # noqa: E741
-        with T.Kernel(how.value_dim // COLUMNS, HV, B, threads=WARPGROUP + WARP) as (part, head, b):
+    def carry(Q, K, V, starts, X, F, S, O, R, N, length):  # noqa: E741
+        with T.Kernel(how.value_dim // COLUMNS, HV, N, threads=WARPGROUP + WARP) as (part, head, n):
             Ks = T.alloc_shared((_STAGES, CHUNK, dim), dtype)
             Qs = T.alloc_shared((_STAGES, CHUNK, dim), dtype)
             Vs = T.alloc_shared((_STAGES, CHUNK, COLUMNS), dtype)
@@ -245,41 +277,49 @@ def state_launch(how: Recurrence, keeps: bool = False):
             full = T.alloc_barrier([1] * _STAGES)
             empty = T.alloc_barrier([WARPS] * _STAGES)
             thread = T.get_thread_binding()
-            chunks = T.ceildiv(length, CHUNK)
+            begin = T.alloc_var("int32", init=0)
+            count = T.alloc_var("int32", init=0)
+            place = T.alloc_var("int32", init=0)
+            locate(starts, n, length, begin, count, place)
+            b = 0 if how.is_packed else n
             left = part * COLUMNS
             if thread >= WARPGROUP:
-                place = (b * HV + head) * chunks
+                place += (b * HV + head) * slot_count(starts, length, how.is_packed)
                 produce(
-                    Q, K, V, X, F, Qs, Ks, Vs, Xs, Fs, full, empty, b, head, left, place, chunks
+                    Q, K, V, X, F, Qs, Ks, Vs, Xs, Fs, full, empty, b, head, left, begin, place,
+                    T.ceildiv(count, CHUNK),
                 )  # fmt: skip
             else:
                 consume(
-                    S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, head, left, chunks, thread
+                    S, O, R, Qs, Ks, Vs, Xs, Fs, Os, full, empty, b, n, head, left, begin, count,
+                    thread,
                 )  # fmt: skip
 
     return carry
 
 
 def build_chunks(how: Recurrence) -> Program:
-    """Each batch entry from its state `S` to `R`, 64 tokens after the other.
+    """Each sequence from its state `S` to `R`, 64 tokens after the other.
 
     Tensors: `Q`, `K` `[B, S, heads, key_dim]` and `V`, `O` `[B, S, value_heads, value_dim]`;
     `G` and `strengths` `[B, S, value_heads]`; `rates` and `biases [value_heads]` in float32, of a
-    raw gate; `S`, `R` `[B, value_heads, ·, ·]` in float32. For what a recurrence does not take `R`
-    stands, which is not read. Then, of all chunks of all value heads, `X [·, MATRICES, CHUNK,
-    CHUNK]` and, in float32, `F [·, FACTORS, CHUNK]`, which are written and read again. All
-    contiguous, 16-byte aligned, B and S not 0.
+    raw gate; `starts [N + 1]` int64 of packed sequences, N being B of others; `S`, `R`
+    `[N, value_heads, ·, ·]` in float32. For what a recurrence does not take `R` stands, which is
+    not read. Then, of all slots of all value heads, `X [·, MATRICES, CHUNK, CHUNK]` and, in
+    float32, `F [·, FACTORS, CHUNK]`, which are written and read again. All contiguous, 16-byte
+    aligned, B, S and N not 0.
 
     Args:
         how: what is done with each token: a delta rule without a decay or with one for each head,
-            of 16-bit tensors and unpacked sequences, `key_dim` 64 or 128, `value_dim` a multiple
+            of 16-bit tensors, `key_dim` 64 or 128, `value_dim` a multiple
             of 64.
     """
     prepare, carry = chunk_preparer(how), state_launch(how)
-    B, length, places = (T.dynamic(name) for name in ("B", "length", "places"))
+    locate = chunk_locator(how.is_packed)
+    B, length, places, N, C = (T.dynamic(name) for name in ("B", "length", "places", "N", "C"))
     HV, dim, dtype = how.value_heads, how.key_dim, how.dtype
     keys, values = (B, length, how.heads, dim), (B, length, HV, how.value_dim)
-    states = ((B, HV, *how.state_shape), F32)
+    states = ((N if how.is_packed else B, HV, *how.state_shape), F32)
     gates = ((B, length, HV), dtype) if how.gate == "head" else states
 
     @T.prim_func
@@ -291,16 +331,27 @@ def build_chunks(how: Recurrence) -> Program:
         strengths: T.Tensor((B, length, HV), dtype),
         rates: T.Tensor(*(((HV,), F32) if how.is_raw_gate else states)),
         biases: T.Tensor(*(((HV,), F32) if how.has_gate_bias else states)),
+        starts: T.Tensor(*(((C,), "int64") if how.is_packed else states)),
         S: T.Tensor(*states),
         X: T.Tensor((places, MATRICES, CHUNK, CHUNK), dtype),
         F: T.Tensor((places, FACTORS, CHUNK), F32),
         O: T.Tensor(values, dtype),  # noqa: E741
         R: T.Tensor(*states),
     ):
-        with T.Kernel(T.ceildiv(length, CHUNK), HV, B, threads=WARPGROUP) as (n, head, b):
+        with T.Kernel(slot_count(starts, length, how.is_packed), HV, B, threads=WARPGROUP) as (
+            slot,
+            head,
+            b,
+        ):
             T.pdl_trigger()
-            place = (b * HV + head) * T.ceildiv(length, CHUNK) + n
-            prepare(Q, K, G, strengths, rates, biases, X, F, (), b, head, n, place, length)
-        carry(Q, K, V, X, F, S, O, R, B, length)
+            first = T.alloc_var("int32", init=0)
+            stop = T.alloc_var("int32", init=0)
+            locate(starts, slot, length, first, stop)
+            place = (b * HV + head) * slot_count(starts, length, how.is_packed) + slot
+            prepare(
+                Q, K, G, strengths, rates, biases, X, F, (), b, head, first, stop, place,
+                slot + head,
+            )  # fmt: skip
+        carry(Q, K, V, starts, X, F, S, O, R, N if how.is_packed else B, length)
 
     return Program(run_chunks, SETTINGS)

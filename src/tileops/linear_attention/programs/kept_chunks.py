@@ -12,13 +12,13 @@ from tileops._programs.program import Program
 from tileops._programs.vectors import F32, as_float
 from tileops.gemm.programs.ring import WARP, WARPGROUP
 from tileops.linear_attention.programs.chunk_systems import (
-    CHUNK,
     FACTORS,
     MATRICES,
     Share,
     chunk_preparer,
 )
 from tileops.linear_attention.programs.chunks import SETTINGS, state_launch
+from tileops.linear_attention.programs.sequences import CHUNK
 from tileops.linear_attention.programs.tokens import Recurrence
 
 
@@ -128,7 +128,8 @@ def build_kept_chunks(dtype: str, key_dim: int, value_dim: int) -> Program:
             T.pdl_trigger()
             place = b * T.ceildiv(length, CHUNK) + n
             kept = V, Aw, Au, W, U
-            prepare(Q, K, R, strengths, R, R, X, F, kept, b, 0, n, place, length)
-        carry(Q, K, V, X, F, R, O, R, B, length)
+            first = n * CHUNK
+            prepare(Q, K, R, strengths, R, R, X, F, kept, b, 0, first, length, place, n)
+        carry(Q, K, V, R, X, F, R, O, R, B, length)
 
     return Program(run_kept_chunks, SETTINGS)

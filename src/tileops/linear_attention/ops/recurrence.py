@@ -62,7 +62,7 @@ class RecurrenceOp(Op):
             is_packed=cu_seqlens is not None,
             dtype=q.dtype,
             state_dtype=wide if initial_state is None else initial_state.dtype,
-            is_long=q.is_cuda and q.shape[1] > CHUNK * sequences,
+            is_long=bool(q.is_cuda and q.shape[1] > CHUNK * sequences),
             device=q.device,
         )
 

@@ -186,18 +186,13 @@ def chunk_preparer(how: Recurrence, keep=None):
         T.warpgroup_fence_operand(queries, num_regs=CHUNK // 2)
         T.sync_threads()
         for i, j in T.Parallel(CHUNK, CHUNK):
-            system[j, i] = T.if_then_else(
-                i > j,
-                keys[i, j]
-                * (betas[i] * unit(lengths, 0, i) * unit(lengths, 0, j) * left(logs, i, j)),
-                0.0,
-            )
+            keys[i, j] *= left(logs, i, j) * unit(lengths, 0, j)
+            queries[i, j] *= left(logs, i, j) * unit(lengths, 0, j)
+        for i, j in T.Parallel(CHUNK, CHUNK):
+            system[j, i] = T.if_then_else(i > j, keys[i, j] * (betas[i] * unit(lengths, 0, i)), 0.0)
         for i, j in T.Parallel(CHUNK, CHUNK):
             X[place, WEIGHTS, i, j] = T.if_then_else(
-                i >= j,
-                queries[i, j]
-                * (how.scale * unit(lengths, 1, i) * unit(lengths, 0, j) * left(logs, i, j)),
-                0.0,
+                i >= j, queries[i, j] * (how.scale * unit(lengths, 1, i)), 0.0
             )
         T.sync_threads()
         if thread < CHUNK:

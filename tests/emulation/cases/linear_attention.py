@@ -55,6 +55,7 @@ def _case(
     kernel=StateRecurrenceTokensKernel,
     absolute=2e-4,
     spoiled=slice(0),
+    forgets=slice(0),
     **flags,
 ):
     batch, tokens, heads, value_heads, key_dim, value_dim = shape
@@ -81,6 +82,7 @@ def _case(
         width = (key_dim,) if how["gate"] == "channel" else ()
         g = draw(value_heads, *width)
         g = (g if how["is_raw_gate"] else -g.abs()).to(dtype)
+        g[:, forgets] = -torch.inf
         g = None if how["gate"] == "none" else g
         beta = draw(value_heads).sigmoid().to(dtype) if how["has_delta_rule"] else None
         count = batch if lengths is None else len(lengths)
@@ -180,7 +182,12 @@ CASES = (
         is_v_first=True,
     ),
     _chunks("chunks", gated_delta_net, (1, 128, 1, 1, 64, 64)),
-    _chunks("chunks, a tail, shared keys", gated_delta_net, (2, 150, 1, 2, 64, 128)),
+    _chunks(
+        "chunks, a tail, shared keys",
+        gated_delta_net,
+        (2, 150, 1, 2, 64, 128),
+        forgets=slice(70, 73),
+    ),
     _chunks("chunks, no state", gated_delta_net, (1, 65, 2, 2, 128, 64), has_state=False),
     _chunks(
         "chunks, raw gate, every flag",

@@ -24,6 +24,7 @@ chunk's end; and, for all alike, of the state."""
 FACTORS = 4
 
 _F64 = "float64"
+_NOTHING = -1e4  # the logarithm of a decay to 0
 _PITCH = CHUNK + 4  # of the system in shared memory: neighbours in a column lie in other banks
 _QUAD = 4
 
@@ -46,6 +47,8 @@ def _token_reader(how: Recurrence):
                     rates[head] if how.is_raw_gate else 0.0,
                     biases[head] if how.has_gate_bias else 0.0,
                 )
+            # Differences of infinite sums would be NaN.
+            gate[i] = T.if_then_else(gate[i] < _NOTHING, _NOTHING, gate[i])
         # Sums of many logs cancel where two are subtracted.
         total[0] = T.cast(gate[0], _F64) + T.cast(gate[1], _F64)
         scan(total, before, lane)

@@ -185,9 +185,11 @@ def test_what_gradients_reuse_is_kept_of_chunks(draw, serving, sizes, dtype):
     found = op(q, k, v, beta)
     assert serving(op, "delta_chunks") == {"DeltaChunksKernel"}
     wide = exact.delta_net(*(part.cpu().double() for part in (q, k, v, beta)))
-    for result, other in zip(found, wide, strict=True):
+    # What is read has rounded factors, and comes to 2 or 3 here: two units in its last place.
+    bounds = 2 * torch.finfo(dtype).eps, *[2e-4] * 5
+    for result, other, bound in zip(found, wide, bounds, strict=True):
         step = torch.finfo(dtype).eps if result.dtype == dtype else 1e-4
-        torch.testing.assert_close(result.cpu().double(), other.double(), rtol=step, atol=5e-3)
+        torch.testing.assert_close(result.cpu().double(), other.double(), rtol=step, atol=bound)
     assert all(map(torch.equal, op(q, k, v, beta), found))
 
 

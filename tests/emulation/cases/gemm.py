@@ -186,11 +186,12 @@ def _w4a16(kernel, m, n, k, *constants, **config):
 
 
 CASES = (
-    _few_rows(GemvKernel, 1, 9, 8, 1, 2),
-    _few_rows(GemvKernel, 1, 15, 4104, 1, 4, columns=4),
-    _few_rows(GemvKernel, 1, 6, 2056, 1, 4, dtype=torch.float16, threads=64),
-    _few_rows(GemvKernel, 2, 7, 1032, 2, 2, threads=256),
-    _few_rows(GemvKernel, 3, 9, 2560, 4, 4, dtype=torch.float16),
+    _few_rows(GemvKernel, 1, 9, 8, 1, False),
+    _few_rows(GemvKernel, 1, 5, 4104, 1, True),
+    _few_rows(GemvKernel, 1, 15, 4104, 1, True, columns=4),
+    _few_rows(GemvKernel, 1, 6, 2056, 1, True, dtype=torch.float16, threads=64),
+    _few_rows(GemvKernel, 2, 7, 1032, 2, False, threads=256),
+    _few_rows(GemvKernel, 3, 9, 2560, 4, True, dtype=torch.float16, columns=2),
     _few_rows(GemmSplitKernel, 5, 72, 1032, 8, 8),
     _few_rows(GemmSplitKernel, 16, 130, 1160, 16, 2, stages=3),
     _few_rows(GemmSplitKernel, 17, 61, 520, 32, 3, dtype=torch.float16),

@@ -97,8 +97,9 @@ _BYTES_PER_CYCLE = 48  # that one multiprocessor gets from the L2 cache when all
 _CYCLES_PER_TILE = 1500  # filling the ring and draining the last products
 
 
+WIDEST_TILE = Tile(128, 256, 64, 4)
 TILES = (
-    Tile(128, 256, 64, 4),
+    WIDEST_TILE,
     Tile(128, 192, 64, 4),
     Tile(128, 128, 64, 6),
     Tile(64, 128, 64, 8),
@@ -171,7 +172,7 @@ class PipelinedKernel(Kernel):
     @property
     def default_config(self) -> Mapping[str, Any]:
         """Tile rows that neighbours share, and blocks that share copies of `b`."""
-        return {"group": 8, "cluster": 1}
+        return {"group": 16 if self.tile == WIDEST_TILE else 8, "cluster": 1}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:

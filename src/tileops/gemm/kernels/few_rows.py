@@ -6,6 +6,7 @@ Not for TileLang programs, which `programs` holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ class GemvKernel(Kernel, GemmFwdInterface):
     Args:
         dtype: element type.
         rows: rows that share each read of the weight.
-        unroll: vectors of each row that a thread reads at once.
+        is_long: whether the threads of a block read several vectors each of one row of the weight.
     """
 
     supported_archs = frozenset({HOPPER})
@@ -55,9 +56,12 @@ class GemvKernel(Kernel, GemmFwdInterface):
     MOST_ROWS = 2
     """With more, the tensor cores are ahead."""
 
-    def __init__(self, dtype: torch.dtype, rows: int, unroll: int) -> None:
+    VECTORS = 4
+    """Vectors of a row that a thread reads at once, where it is long."""
+
+    def __init__(self, dtype: torch.dtype, rows: int, is_long: bool) -> None:
         super().__init__()
-        self.dtype, self.rows, self.unroll = dtype, rows, unroll
+        self.dtype, self.rows, self.is_long = dtype, rows, is_long
 
     @classmethod
     def refusal(cls, call: GemmCall) -> str | None:
@@ -68,26 +72,27 @@ class GemvKernel(Kernel, GemmFwdInterface):
     def entry_for(cls, call: GemmCall) -> tuple[Hashable, Callable[[], GemvKernel]]:
         """One build for each number of rows, and for whether a row has vectors for longer steps."""
         vectors = call.k * call.dtype.itemsize // BOUNDARY
-        constants = (call.dtype, call.m, 4 if vectors >= 4 * _THREADS else 2)
+        constants = (call.dtype, call.m, vectors >= cls.VECTORS * _THREADS)
         return constants, lambda: cls(*constants)
 
     @property
     def default_config(self) -> Mapping[str, Any]:
-        """Threads of a block, and rows of the weight that it reads."""
-        return {"threads": _THREADS, "columns": 2}
+        """Threads of a block, rows of the weight that it reads, and vectors of each at once."""
+        columns, unroll = (1, self.VECTORS) if self.is_long else (4, 2)
+        return {"threads": _THREADS, "columns": columns, "unroll": unroll}
 
     @property
     def autotune_configs(self) -> Sequence[Mapping[str, Any]]:
         """Other cuts of the weight."""
-        return [{"threads": t, "columns": c} for t in (64, 128, 256) for c in (1, 2, 4)]
+        cuts = product((64, 128, 256), (1, 2, 4), (2, 4))
+        return [dict(zip(("threads", "columns", "unroll"), cut, strict=True)) for cut in cuts]
 
     def make_program(self, config: Mapping[str, Any]) -> Callable[..., None]:
         """Compile the program."""
         from tileops.gemm.programs import build_gemv
 
         name = dtype_name(self.dtype)
-        program = build_gemv(name, rows=self.rows, unroll=self.unroll, **config)
-        return program.compile(HOPPER)
+        return build_gemv(name, rows=self.rows, **config).compile(HOPPER)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Multiply."""

@@ -17,7 +17,9 @@ from tileops.errors import OpNotAvailableError, SignatureError
 def test_last_call_before_after_and_after_a_failure():
     op = add_op()()
     for ask in (lambda: op.last_call, op.eval_roofline, op.eval_roofline_read_bytes):
-        with pytest.raises(RuntimeError, match=f"^{type(op).__name__} has completed no call$"):
+        with pytest.raises(
+            RuntimeError, match=f"^{type(op).__name__} has completed no call; call it first$"
+        ):
             ask()
     op(*pair(4))
     record = op.last_call

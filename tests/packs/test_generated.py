@@ -219,3 +219,15 @@ def test_an_op_without_a_class_is_one_failure(tmp_path: Path) -> None:
     assert "TwiceFwdOp is implemented, but no class TwiceFwdOp in acme_promised.ops" in text
     assert "1 failed, " in text
     assert " error" not in text
+
+
+def test_an_op_of_which_all_calls_are_refused_fails_once(
+    served_site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hyper = served_site / "hyper.py"
+    hyper.write_text(hyper.read_text().replace("if x.dtype is torch.float16:", "if True:"))
+    monkeypatch.setenv("HYPER_ON", "1")
+    code, text = run(served_site, tmp_path, "--tileops-ops", "TwiceFwdOp")
+    assert code == 1
+    assert re.findall(r"^FAILED .*::(\w+)", text, re.MULTILINE) == ["test_some_call_is_drawn"], text
+    assert "all of them refused by the target" in text

@@ -68,6 +68,16 @@ class Twin(Kernel, GroupNormBwdInterface):
 for key in ("one", "other"):
     backend.register_kernel_type("GroupNormBwdOp", key, Twin)
 """,
+    "rival": """
+from tileops import backend
+from tileops.kernels import Kernel
+from tileops.norm.kernels import GroupNormFwdInterface
+class Rival(Kernel, GroupNormFwdInterface):
+    needs_tilelang = False
+    def forward(self, *tensors):
+        return tensors[0]
+backend.register_kernel_type("GroupNormFwdOp", "rival", Rival)
+""",
     "picky": """
 from tileops import backend
 from tileops.kernels import Kernel
@@ -156,7 +166,8 @@ def distribution(site: Path, name: str, group: str, source: str | None) -> None:
     (info / "entry_points.txt").write_text(f"[{group}]\n{name} = plug_{name}\n")
 
 
-COMMANDS = ("doctor --json", "doctor", "show LayerNormFwdOp", "explain LayerNormFwdOp")
+COMMANDS = ("doctor --json", "doctor", "show LayerNormFwdOp", "explain LayerNormFwdOp",
+            "run LayerNormFwdOp --param normalized_shape=[8] --shape x=4x8")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +212,7 @@ def test_doctor_names_every_plug_in(outputs: list[str]) -> None:
         ("backend", "misfit"): "loaded, at fault",
         ("backend", "picky"): "loaded, at fault",
         ("backend", "raising_detector"): "loaded, at fault",
+        ("backend", "rival"): "loaded, at fault",
         ("backend", "slow"): "loaded, but slow",
         ("backend", "stray"): "loaded, at fault",
         ("backend", "stray_too"): "loaded, at fault",
@@ -233,6 +245,7 @@ FAULTS = (
     "Bodiless.entry_for fails on device=",
     "entry point twins (plug_twins): GroupNormBwdOp, interface 'group_norm_bwd': 'one', 'other' "
     "serve the same calls on cuda, and none is preferred_over the others",
+    "entry point rival (plug_rival): GroupNormFwdOp, interface 'group_norm': ",
     "entry point picky (plug_picky): AdaLayerNormFwdOp, kernel type 'picky': Picky.refusal fails "
     "on device=device(type='cuda', index=0), ",
     "arch=80, sm_count=132, calibration=None, smem_budget=232448: ZeroDivisionError: ",
@@ -252,7 +265,7 @@ FAULTS = (
 def test_doctor_says_what_is_wrong_with_what_was_registered(outputs: list[str], fault: str) -> None:
     facts = json.loads(outputs[1].rpartition("exit code")[0])
     assert any(fault in line for line in facts["registration_faults"]), facts
-    assert len(facts["registration_faults"]) == 13
+    assert len(facts["registration_faults"]) == 14
 
 
 def test_doctor_tells_people_the_same(outputs: list[str]) -> None:
@@ -264,6 +277,6 @@ def test_doctor_tells_people_the_same(outputs: list[str]) -> None:
     assert text.endswith("NOT healthy: see what is at fault\nexit code 1\n")
 
 
-@pytest.mark.parametrize("number", [3, 4])
+@pytest.mark.parametrize("number", [3, 4, 5])
 def test_a_stray_kernel_type_is_one_error_of_a_command(outputs: list[str], number: int) -> None:
     assert outputs[number] == "exit code 2\n"

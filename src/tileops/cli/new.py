@@ -1,7 +1,7 @@
 """Write a package that extends TileOPs, complete with tests, ready to install and to change.
 
-  backend  a target that serves ops as a whole
-  kernel   one more kernel for an op that is there
+  backend  a target that serves ops as a whole; what is written serves RMSNormFwdOp
+  kernel   one more kernel for an op that is there, RMSNormFwdOp until you name another
   op       one op with its spec, class, kernel and reference
   pack     several ops, one of them composed of others
 
@@ -38,6 +38,8 @@ KINDS = {
     "pack": ("specs", "op", "pack"),
 }
 """The folders of templates that make a kind; a later one replaces files of an earlier."""
+SERVED = "RMSNormFwdOp"
+"""The op that a package of kernels or a backend serves as it is written."""
 _DESCRIPTIONS = {
     "backend": "A backend for TileOPs",
     "kernel": "A kernel for TileOPs",
@@ -120,7 +122,10 @@ def rendered(kind: str, name: str, op: str | None = None) -> dict[str, str]:
 def _values(kind: str, name: str, op: str | None) -> dict[str, str]:
     """What the placeholders of the templates stand for."""
     if op is not None and not _OPS[kind]:
-        raise UsageFault(f"--op names the op that is written, and a {kind} brings none")
+        raise UsageFault(
+            f"--op names the op that is written, and a {kind} brings none: it serves {SERVED} "
+            "until its modules and tests name another"
+        )
     if op is not None and not _OP.fullmatch(op):
         raise UsageFault(f"--op {op} is no name such as GatherRowsFwdOp")
     if not _DISTRIBUTION.fullmatch(name):

@@ -242,7 +242,8 @@ def _ambiguity(op: str, choice: Choice) -> Fault:
     """That several implementations serve a call, and none beats the others."""
     from tileops._core.targets import registry
 
-    owners = {owner_of("kernel_types", (op, key)) for key in choice.unbeaten}
+    # What is built in was there before, so a single package is the one at fault.
+    owners = {owner_of("kernel_types", (op, key)) for key in choice.unbeaten} - {None}
     both = ", ".join(map(repr, sorted(choice.unbeaten)))
     where = "" if choice.call.device is None else f" on {choice.call.device.type}"
     return Fault(

@@ -27,7 +27,14 @@ from tileops.cli.options import add_call, add_device, add_json, add_op, add_rows
 from tileops.cli.output import Style, UsageFault, painted, print_json
 from tileops.cli.own_call import own_case
 from tileops.cli.progress import progress
-from tileops.cli.specs import class_of, device_named, row_labels, spec_named, usable_target
+from tileops.cli.specs import (
+    class_of,
+    device_named,
+    row_labels,
+    spec_named,
+    table_of,
+    usable_target,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -92,12 +99,13 @@ def _cases(spec: OpSpec, wishes: Wishes, device: torch.device) -> list[Case]:
     """The call that was described, else the cases that were asked for, at least one.
 
     Raises:
-        UsageFault: there is none, or the op has no class or an unusable row.
+        UsageFault: there is none, or the op has no class, an unusable row, or kernels that
+            contradict each other.
         SignatureError: the op refuses the call.
     """
     from tileops.bench.sweep import chosen_cases
 
-    class_of(spec)
+    table_of(class_of(spec))
     if wishes.is_own:
         return [own_case(spec, wishes, device)]
     try:

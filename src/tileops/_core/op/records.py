@@ -42,7 +42,7 @@ class Records(Composite):
             RuntimeError: no call has completed.
         """
         if self._last_call is None:
-            raise RuntimeError(f"{self._name} has completed no call")
+            raise RuntimeError(f"{self._name} has completed no call; call it first")
         return self._last_call
 
     def eval_roofline(self) -> tuple[int, int]:
